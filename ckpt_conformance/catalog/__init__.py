@@ -1,0 +1,1 @@
+"""Ready-made candidates for published implementations, one file each, imported lazily."""

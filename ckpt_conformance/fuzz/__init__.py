@@ -1,0 +1,1 @@
+"""Generated programs, compared with the plain run; shrinking to a script."""

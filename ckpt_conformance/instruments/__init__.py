@@ -1,0 +1,1 @@
+"""Measuring without disturbing: census, trace, memory timeline, version and state ledgers. No pytest."""

@@ -1,0 +1,104 @@
+"""Run a region plainly and under a candidate, and compare everything that a user can see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten
+
+from ckpt_conformance.candidate import PLAIN, Candidate
+from ckpt_conformance.regions import Consumer, Region, keep_saved
+from ckpt_conformance.standard.evidence import expect_equal, expect_same_tensor
+from ckpt_conformance.standard.lab import Lab
+
+RegionFactory: TypeAlias = Callable[[torch.device], Region]
+"""Makes a fresh region with the same values every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one run of a region showed.
+
+    Attributes:
+        outputs: The consumer's tensors, detached, in tree order.
+        structure: The tree and the values in it that are no tensors.
+        requires_grad: Which of the outputs require grad.
+        gradients: `.grad` of each leaf after backward, by name.
+    """
+
+    outputs: tuple[Tensor, ...]
+    structure: str
+    requires_grad: tuple[bool, ...]
+    gradients: dict[str, Tensor | None]
+
+
+def observe(
+    candidate: Candidate, region: Region, consumer: Consumer = keep_saved, *, seed: int = 1234
+) -> Observation:
+    """Run forward and backward once, from a known random state, and note what came out.
+
+    The loss is a weighted sum over every differentiable output, so that each element's gradient is its own.
+    """
+    torch.manual_seed(seed)
+    result = candidate.run(region, consumer)
+    seen = _forward_facts(result)
+    loss = weighted_loss(result)
+    if loss is not None:
+        loss.backward()
+    return Observation(*seen, {name: _clone(leaf.grad) for name, leaf in region.leaves() if leaf.is_leaf})
+
+
+def _forward_facts(result: Any) -> tuple[tuple[Tensor, ...], str, tuple[bool, ...]]:
+    values, spec = tree_flatten(result)
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    others = ["tensor" if isinstance(value, Tensor) else repr(value) for value in values]
+    outputs = tuple(tensor.detach().clone() for tensor in tensors)
+    return outputs, f"{spec} {others}", tuple(tensor.requires_grad for tensor in tensors)
+
+
+def _clone(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.detach().clone()
+
+
+def weighted_loss(result: Any) -> Tensor | None:
+    """A scalar in which every differentiable element of the result has a weight of its own, or None."""
+    tensors = [
+        value for value in tree_flatten(result)[0] if isinstance(value, Tensor) and value.requires_grad
+    ]
+    if not tensors:
+        return None
+    return torch.stack([_weighted(tensor) for tensor in tensors]).sum()
+
+
+def _weighted(tensor: Tensor) -> Tensor:
+    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    weights = torch.linspace(0.5, 1.5, real.numel(), device=real.device, dtype=torch.float64).reshape(
+        real.shape
+    )
+    return (real * weights.to(real.dtype)).sum().to(torch.float64)
+
+
+def expect_same(expected: Observation, found: Observation) -> None:
+    """Report the first difference between the plain run and the candidate's, forward facts first."""
+    expect_equal("the structure of the output differs", expected.structure, found.structure)
+    for number, (want, got) in enumerate(zip(expected.outputs, found.outputs, strict=True)):
+        expect_same_tensor(f"output {number}", want, got)
+    expect_equal("requires_grad of the outputs differs", expected.requires_grad, found.requires_grad)
+    for name, want_grad in expected.gradients.items():
+        expect_same_tensor(f"gradient of {name}", want_grad, found.gradients[name])
+
+
+def expect_like_plain(
+    candidate: Candidate, lab: Lab, factory: RegionFactory, consumer: Consumer = keep_saved
+) -> None:
+    """Report any difference between a plain run of the region and one under the candidate.
+
+    Raises:
+        Violation: An output, its `requires_grad` or a gradient differs.
+    """
+    expected = observe(PLAIN, factory(lab.device), consumer)
+    expect_same(expected, observe(candidate, factory(lab.device), consumer))

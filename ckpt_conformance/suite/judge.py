@@ -1,0 +1,94 @@
+"""Hold one candidate to one requirement and give the finding."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import replace
+
+from ckpt_conformance.candidate import PLAIN, Candidate, Style
+from ckpt_conformance.report.model import Finding, Verdict
+from ckpt_conformance.standard.evidence import Violation
+from ckpt_conformance.standard.lab import Lab
+from ckpt_conformance.standard.registry import Level, Requirement
+
+CLEAR_REFUSALS = (NotImplementedError, RuntimeError, TypeError, ValueError)
+"""By these an implementation says that it does not do something; an AttributeError is an accident."""
+
+
+class SuiteFaultError(Exception):
+    """The requirement itself is broken: it raises on a plain run too. Exit code 3."""
+
+
+def judge(requirement: Requirement, candidate: Candidate, lab: Lab) -> Finding:
+    """Check one requirement and turn what happens into a finding.
+
+    Raises:
+        SuiteFaultError: The check raises something else than a violation also where nothing is checkpointed.
+    """
+    reason = why_not_applicable(requirement, candidate, lab)
+    if reason is not None:
+        return _finding(requirement, Verdict.NOT_APPLICABLE, reason)
+    started = time.perf_counter()
+    finding = _checked(requirement, candidate, lab)
+    return replace(finding, seconds=time.perf_counter() - started)
+
+
+def why_not_applicable(requirement: Requirement, candidate: Candidate, lab: Lab) -> str | None:
+    """Why the requirement is not about this candidate here, or None."""
+    if candidate.style not in requirement.styles:
+        return f"is about the calling styles {', '.join(sorted(requirement.styles))}"
+    if lab.device.type not in requirement.devices:
+        return f"is about {', '.join(sorted(requirement.devices))} devices"
+    return None
+
+
+def _checked(requirement: Requirement, candidate: Candidate, lab: Lab) -> Finding:
+    try:
+        requirement.check(candidate, lab)
+    except Violation as violation:
+        return _failed(requirement, candidate, violation)
+    except Exception as error:  # noqa: BLE001 - a candidate may raise anything
+        return _raised(requirement, candidate, lab, error)
+    return _finding(requirement, Verdict.PASSED, requirement.sentence)
+
+
+def _failed(requirement: Requirement, candidate: Candidate, violation: Violation) -> Finding:
+    newer = requirement.since > candidate.spec
+    verdict = Verdict.ADVISORY if newer or requirement.level is Level.SHOULD else Verdict.FAILED
+    return replace(
+        _finding(requirement, verdict, violation.summary),
+        expected=violation.expected,
+        found=violation.found,
+        trace=violation.trace,
+    )
+
+
+def _raised(requirement: Requirement, candidate: Candidate, lab: Lab, error: Exception) -> Finding:
+    _refuse_own_fault(requirement, lab, error)
+    said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    left_out = requirement.capability is not None and requirement.capability not in candidate.capabilities
+    if left_out and isinstance(error, CLEAR_REFUSALS) and str(error):
+        return replace(_finding(requirement, Verdict.REFUSED, f"refused by {said}"), found=said)
+    trace = tuple(
+        line for entry in traceback.format_tb(error.__traceback__) for line in entry.rstrip().split("\n")
+    )
+    violation = Violation("the candidate raised", expected="no error", found=said, trace=trace[-16:])
+    return _failed(requirement, candidate, violation)
+
+
+def _refuse_own_fault(requirement: Requirement, lab: Lab, error: Exception) -> None:
+    """Tell a broken check from a broken candidate: run it where nothing is checkpointed."""
+    if Style.FUNCTION not in requirement.styles:
+        return
+    try:
+        requirement.check(PLAIN, lab)
+    except Violation:
+        return
+    except Exception as again:
+        if type(again) is type(error):
+            raise SuiteFaultError(f"{requirement.id} raises {again!r} on a plain run too") from again
+
+
+def _finding(requirement: Requirement, verdict: Verdict, summary: str) -> Finding:
+    return Finding(requirement=requirement.id, level=requirement.level, verdict=verdict, summary=summary)
