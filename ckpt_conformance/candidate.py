@@ -141,7 +141,7 @@ class Candidate:
         return cls(name=name, style=style, target=target, capabilities=frozenset(capabilities), **options)
 
     def run(self, region: Region, consumer: Consumer = keep_saved) -> Any:
-        """Run a region under this candidate and its output through the consumer, as a user of its style would.
+        """Run a region under this candidate, then the consumer, as a user of its style would.
 
         Args:
             region: The function with its inputs.

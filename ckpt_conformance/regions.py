@@ -106,5 +106,5 @@ def _consume(value: Any) -> Any:
 
 
 def pass_through(output: Any) -> Any:
-    """The consumer that does nothing: the caller gets the region's own output (not for the discarding style)."""
+    """The consumer that does nothing: the caller gets the region's own output (never for discarding)."""
     return output

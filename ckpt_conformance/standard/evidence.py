@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-class Violation(AssertionError):
+class Violation(AssertionError):  # noqa: N818 - it is a finding about the candidate, not an error of ours
     """A requirement does not hold.
 
     Attributes:
