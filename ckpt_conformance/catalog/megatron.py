@@ -1,4 +1,4 @@
-"""megatron-core's two checkpoint APIs: https://docs.nvidia.com/megatron-core/ (`core.tensor_parallel.random`).
+"""megatron-core's two checkpoint APIs, in `megatron.core.tensor_parallel.random`.
 
 The package is run as published. What is set up here is what a machine without a GPU or without triton lacks,
 nothing that a candidate gets right or wrong: the reader of a *CUDA* generator's state answers with the CPU
