@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 Consumer: TypeAlias = Callable[[Any], Any]
 """What runs downstream of a region: takes the region's output, returns what the loss is made of."""
@@ -94,9 +94,29 @@ def saves_its_output(device: torch.device) -> Region:
 def keep_saved(output: Any) -> Any:
     """The ordinary consumer: reads every tensor of the output and saves the differentiable ones.
 
-    Returns new tensors only, so that the output itself may be discarded afterwards.
+    Returns new tensors only, so that the output itself may be discarded afterwards. Several results meet in
+    one node, as they do in a real layer: whichever of them is the hook tensor, its gradient comes before
+    any backward that reads the output.
     """
-    return tree_map(_consume, output)
+    leaves, spec = tree_flatten(tree_map(_consume, output))
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    if len(places) > 1:
+        for place, tensor in zip(places, _Meeting.apply(*(leaves[place] for place in places)), strict=True):
+            leaves[place] = tensor
+    return tree_unflatten(leaves, spec)
+
+
+class _Meeting(torch.autograd.Function):
+    """One node behind several tensors; gives each as it is, and a gradient only where one came."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        return tuple(tensor.clone() for tensor in tensors)
+
+    @staticmethod
+    def backward(_ctx: Any, *gradients: Tensor | None) -> Any:
+        return gradients
 
 
 def _consume(value: Any) -> Any:
