@@ -7,6 +7,7 @@ import traceback
 from dataclasses import replace
 
 from ckpt_conformance.candidate import PLAIN, Candidate, Style
+from ckpt_conformance.instruments.state import isolated
 from ckpt_conformance.report.model import Finding, Verdict
 from ckpt_conformance.standard.evidence import Violation
 from ckpt_conformance.standard.lab import Lab
@@ -30,7 +31,8 @@ def judge(requirement: Requirement, candidate: Candidate, lab: Lab) -> Finding:
     if reason is not None:
         return _finding(requirement, Verdict.NOT_APPLICABLE, reason)
     started = time.perf_counter()
-    finding = _checked(requirement, candidate, lab)
+    with isolated():
+        finding = _checked(requirement, candidate, lab)
     return replace(finding, seconds=time.perf_counter() - started)
 
 
