@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,6 +17,12 @@ from ckpt_conformance.standard.lab import Lab
 
 RegionFactory: TypeAlias = Callable[[torch.device], Region]
 """Makes a fresh region with the same values every time."""
+
+Program: TypeAlias = Callable[[Candidate, torch.device], Mapping[str, Tensor | None]]
+"""Runs any number of regions under a candidate, backwards included, and gives what a user would look at."""
+
+LOUD_ERRORS = (NotImplementedError, RuntimeError, TypeError, ValueError)
+"""By these, with a message, an implementation says that something went wrong; other errors are accidents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +108,57 @@ def expect_like_plain(
     """
     expected = observe(PLAIN, factory(lab.device), consumer)
     expect_same(expected, observe(candidate, factory(lab.device), consumer))
+
+
+CLEAR_ERRORS = (NotImplementedError, RuntimeError, TypeError, ValueError)
+"""By these an implementation, or autograd, says that something cannot be right; others are accidents."""
+
+
+def expect_right_or_error(expected: Observation, attempt: Callable[[], Observation]) -> None:
+    """Accept a clear error or what is right, and nothing between: never silently wrong.
+
+    Raises:
+        Violation: The attempt raised nothing and yet differs from what is right.
+    """
+    try:
+        found = attempt()
+    except CLEAR_ERRORS:
+        return
+    expect_same(expected, found)
+
+
+def expect_program_like_plain(candidate: Candidate, lab: Lab, program: Program, *, seed: int = 1234) -> None:
+    """Report any difference between a program of several regions run plainly and under the candidate.
+
+    Raises:
+        Violation: One of the program's tensors differs, is missing, or is there for nothing.
+    """
+    torch.manual_seed(seed)
+    expected = program(PLAIN, lab.device)
+    torch.manual_seed(seed)
+    found = program(candidate, lab.device)
+    for name, tensor in expected.items():
+        expect_same_tensor(name, tensor, found[name])
+
+
+def gradients_of(**leaves: Tensor) -> dict[str, Tensor | None]:
+    """The gradients of some leaves, named for the evidence."""
+    return {f"gradient of {name}": _clone(leaf.grad) for name, leaf in leaves.items()}
+
+
+def expect_like_plain_or_error(
+    candidate: Candidate, lab: Lab, factory: RegionFactory, consumer: Consumer = keep_saved
+) -> None:
+    """Report a silent difference from the plain run; an error with a message is as good as right values.
+
+    Raises:
+        Violation: The run came to its end with other values than the plain one.
+    """
+    expected = observe(PLAIN, factory(lab.device), consumer)
+    try:
+        found = observe(candidate, factory(lab.device), consumer)
+    except LOUD_ERRORS as error:
+        if str(error):
+            return
+        raise
+    expect_same(expected, found)
