@@ -19,8 +19,8 @@ class Comparison:
         appeared: NEW: findings of the new run that fail there alone.
         fixed: FIXED: findings of the new run that passed where the old one failed.
         same: SAME: findings of the new run that fail in both.
-        unseen: Findings of the old run that failed, and about which the new one says neither: not run, refused,
-            or expected by now.
+        unseen: Findings of the old run that failed, and that the new one neither fails nor passes: not run,
+            refused, or expected by now.
     """
 
     old: Run
@@ -44,7 +44,9 @@ def compare(old: Run, new: Run) -> Comparison:
     """
     for what, before, after in _identity(old, new):
         if before != after:
-            raise ReportError(f"the two reports differ in their {what} ({before} and {after}): not comparable")
+            raise ReportError(
+                f"the two reports differ in their {what} ({before} and {after}): not comparable"
+            )
     was, now = _failing(old), _failing(new)
     passed = {finding.requirement for finding in new.findings if finding.verdict is Verdict.PASSED}
     return Comparison(

@@ -23,9 +23,8 @@ def conformance(
         `none` where no MUST passed; else `partial`. A MUST without a finding was not run.
     """
     seen = {finding.requirement: finding.verdict for finding in findings}
-    musts = {
-        made.id for made in standard if made.level is Level.MUST and made.since <= (version or made.since)
-    }
+    held = (made for made in standard if version is None or made.since <= version)
+    musts = {made.id for made in held if made.level is Level.MUST}
     passed = {id_ for id_ in musts if seen.get(id_) is Verdict.PASSED}
     if not passed:
         return Conformance.NONE

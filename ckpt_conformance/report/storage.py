@@ -25,8 +25,8 @@ MOST_BYTES: Final = 64 * 2**20
 def write_report(run: Run, folder: Path, files: Mapping[str, str] | None = None) -> Path:
     """Write the run as `report.json` into a folder, and other files with it.
 
-    Every file is written completely under another name before the first takes its place: a full disk leaves the old
-    report. Symbolic links inside the folder are replaced, never followed.
+    Every file is written completely under another name before the first takes its place: a full disk leaves
+    the old report. Symbolic links inside the folder are replaced, never followed.
 
     Args:
         run: What to write.
@@ -39,8 +39,7 @@ def write_report(run: Run, folder: Path, files: Mapping[str, str] | None = None)
     Raises:
         ReportError: The folder is not ours, or cannot be written.
     """
-    texts = {MARKER: "Made by ckpt-conformance; its runs overwrite their files here.\n"}
-    texts |= dict(files or {}) | {REPORT: json.dumps(run.to_data(), indent=1, allow_nan=False) + "\n"}
+    texts = dict(files or {}) | {REPORT: json.dumps(run.to_data(), indent=1, allow_nan=False) + "\n"}
     with _failures_named(folder, "written"):
         claim(folder)
         _replace_all(folder, texts)
@@ -63,6 +62,8 @@ def claim(folder: Path) -> None:
             )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ReportError(f"the report folder {folder} is not writable; name another folder")
+        if not _is_regular(folder / MARKER):
+            _write(folder / MARKER, "Made by ckpt-conformance; its runs overwrite their files here.\n")
 
 
 def _is_ours(folder: Path) -> bool:

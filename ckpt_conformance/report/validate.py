@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 
 @cache
@@ -70,8 +70,12 @@ def _wrong_type(value: object, wanted: str | list[str]) -> str | None:
     return None if any(_TYPES[name](value) for name in names) else f"is no {' or '.join(names)}"
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_integer(value: object) -> bool:
+    return _is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
 _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
@@ -81,7 +85,7 @@ _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
     "number": _is_number,
-    "integer": lambda value: _is_number(value) and value == int(value),  # type: ignore[call-overload]
+    "integer": _is_integer,
 }
 
 
@@ -113,8 +117,11 @@ def _too_many(value: object, most: int) -> str | None:
 
 
 def _too_small(value: object, least: float) -> str | None:
-    small = isinstance(value, int | float) and not isinstance(value, bool) and value < least
-    return f"is less than {least}" if small else None
+    return f"is less than {least}" if _is_number(value) and value < least else None
+
+
+def _too_large(value: object, most: float) -> str | None:
+    return f"is more than {most}" if _is_number(value) and value > most else None
 
 
 _KEYWORDS: Final[Mapping[str, Callable[[object, Any], str | None]]] = {
@@ -126,5 +133,6 @@ _KEYWORDS: Final[Mapping[str, Callable[[object, Any], str | None]]] = {
     "maxLength": _too_long,
     "maxItems": _too_many,
     "minimum": _too_small,
+    "maximum": _too_large,
 }
 """JSON schema's keywords that hold for a value as a whole, each with what says how a value does not fit."""
