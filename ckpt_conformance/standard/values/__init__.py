@@ -1,0 +1,5 @@
+"""values: outputs and gradients equal the plain run's, bit by bit."""
+
+from ckpt_conformance.standard.values import functions, inputs, outputs, sharing
+
+__all__ = ["functions", "inputs", "outputs", "sharing"]
