@@ -79,13 +79,14 @@ def render_comparison(comparison: Comparison) -> str:
     """The comparison as text: a line for each requirement, the totals last."""
     lines = [
         f"{label:<5}  {finding.requirement}: {one_line(finding.summary)}"
-        for label, findings in _sections(comparison)
+        for label, findings in sections(comparison)
         for finding in findings
     ]
-    return "\n".join([*lines, _totals(comparison)]) + "\n"
+    return "\n".join([*lines, totals(comparison)]) + "\n"
 
 
-def _sections(comparison: Comparison) -> list[tuple[str, tuple[Finding, ...]]]:
+def sections(comparison: Comparison) -> list[tuple[str, tuple[Finding, ...]]]:
+    """The label of each list of findings, and the list."""
     return [
         ("NEW", comparison.appeared),
         ("FIXED", comparison.fixed),
@@ -94,8 +95,9 @@ def _sections(comparison: Comparison) -> list[tuple[str, tuple[Finding, ...]]]:
     ]
 
 
-def _totals(comparison: Comparison) -> str:
-    new, fixed, same, unseen = (len(findings) for _, findings in _sections(comparison))
+def totals(comparison: Comparison) -> str:
+    """How many requirements each list has, and what was compared with; one line."""
+    new, fixed, same, unseen = (len(findings) for _, findings in sections(comparison))
     told = f"{new} NEW, {fixed} FIXED, {same} SAME"
     if unseen:
         told += f", {unseen} ? (failed before; now not run, refused or expected)"

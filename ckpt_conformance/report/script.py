@@ -95,7 +95,7 @@ def _header(requirement: Requirement, candidate: Candidate, device: str) -> str:
 
 {textwrap.fill(requirement.sentence, 100)}
 
-Seen with {", ".join(part for part in (told.distribution, place) if part)}.
+Seen with {told.distribution or "a candidate of no distribution"}; {place}.
 Needs torch and the candidate alone. Run it with Python; the exit code is 1 where the failure shows, else 0.
 """
     return '"""' + text.replace("\\", "\\\\").replace('"""', "'''") + '"""'

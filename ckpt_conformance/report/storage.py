@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
@@ -18,6 +18,8 @@ REPORT: Final = "report.json"
 """The file of a report folder that holds the run."""
 MARKER: Final = ".ckpt-conformance"
 """The file by which a report folder is known as ours."""
+SCRIPTS: Final = "scripts"
+"""The part of a report folder that holds the failures' scripts."""
 MOST_BYTES: Final = 64 * 2**20
 """No report that we write is anywhere near this size; what is larger is not read."""
 
@@ -43,6 +45,7 @@ def write_report(run: Run, folder: Path, files: Mapping[str, str] | None = None)
     with _failures_named(folder, "written"):
         claim(folder)
         _replace_all(folder, texts)
+        _remove_old_scripts(folder, keep=texts.keys())
     return folder / REPORT
 
 
@@ -93,6 +96,16 @@ def _replace_all(folder: Path, texts: Mapping[str, str]) -> None:
     finally:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)
+
+
+def _remove_old_scripts(folder: Path, keep: Collection[str]) -> None:
+    """Remove the scripts of earlier runs: they would tell of failures that are no more."""
+    scripts = folder / SCRIPTS
+    if scripts.is_symlink() or not scripts.is_dir():
+        return
+    for script in scripts.glob("*.py"):
+        if f"{SCRIPTS}/{script.name}" not in keep and _is_regular(script):
+            script.unlink()
 
 
 def _place(folder: Path, name: str) -> Path:
