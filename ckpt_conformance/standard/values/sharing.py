@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ckpt_conformance.candidate import Candidate
-from ckpt_conformance.regions import Region, module_region, sample, seeded_module
+from ckpt_conformance.regions import Region, sample, seeded_module
 from ckpt_conformance.standard.compare import expect_program_like_plain, gradients_of
 from ckpt_conformance.standard.evidence import violated
 from ckpt_conformance.standard.lab import Lab
@@ -19,9 +19,10 @@ def one_module_twice_in_a_row(candidate: Candidate, device: torch.device) -> Map
     """One layer as two regions, the second on the first one's result."""
     module = seeded_module(lambda: torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh()), device)
     x = sample(4, 8, device=device)
-    middle = candidate.run(module_region(module, x))
-    candidate.run(module_region(module, middle)).sum().backward()
-    return gradients_of(x=x, **{name.replace(".", "_"): p for name, p in module.named_parameters()})
+    parameters = dict(module.named_parameters())
+    middle = candidate.run(Region(module, (x,), parameters=parameters))
+    candidate.run(Region(module, (middle,), parameters=parameters)).sum().backward()
+    return gradients_of(x=x, **{name.replace(".", "_"): p for name, p in parameters.items()})
 
 
 @requirement(
