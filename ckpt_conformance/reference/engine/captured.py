@@ -1,0 +1,81 @@
+"""Tensors that a region reaches without being given them: by closure, as a bound argument, as a parameter."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from ..errors import CheckpointError
+from .graph import leaves_behind
+
+
+class Captured:
+    """Notices when such a tensor is changed in place between the forward and the recompute.
+
+    Two kinds are seen: what the function itself closes over or has bound, and the leaves into which the region's graph
+    accumulates gradients. What the region changes itself in its first run (a counter, a running mean) is left alone.
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        tensors = [value for value in captured_values(fn) if _is_versioned(value)]
+        self._watched = [(weakref.ref(tensor), tensor._version) for tensor in tensors]
+
+    def settle(self, outputs: list[Any], start: int) -> None:
+        """Take stock after the first run."""
+        unchanged = [(seen, version) for seen, version in self._watched if _version(seen) == version]
+        leaves = [
+            (weakref.ref(leaf), leaf._version)
+            for leaf in leaves_behind(outputs, start)
+            if _is_versioned(leaf)
+        ]
+        self._watched = unchanged + leaves
+
+    def tensors(self) -> list[Tensor]:
+        """Those still alive."""
+        return [tensor for seen, _ in self._watched if (tensor := seen()) is not None]
+
+    def check(self, name: str) -> None:
+        """Refuse a recompute that would read something else than the forward did.
+
+        Raises:
+            CheckpointError: A captured tensor was changed in place.
+        """
+        for seen, version in self._watched:
+            found = _version(seen)
+            if found is not None and found != version:
+                raise CheckpointError(
+                    f"a tensor that {name} reaches by closure was changed in place after the forward (version {version} "
+                    f"became {found}), so the region cannot be recomputed"
+                )
+
+
+def captured_values(fn: Callable[..., Any]) -> list[Any]:
+    """What a function closes over or has bound, containers opened; objects such as modules are not looked into."""
+    if isinstance(fn, functools.partial):
+        return [*tree_leaves((fn.args, fn.keywords)), *captured_values(fn.func)]
+    if inspect.ismethod(fn):
+        return captured_values(fn.__func__)
+    cells = getattr(fn, "__closure__", None) or ()
+    return tree_leaves([_contents(cell) for cell in cells])
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _is_versioned(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value.is_inference()
+
+
+def _version(seen: weakref.ref[Tensor]) -> int | None:
+    tensor = seen()
+    return None if tensor is None else tensor._version

@@ -1,0 +1,167 @@
+"""One use of a region: its first run, and its recompute when the graph asks for what was dropped."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._pytree import tree_leaves
+
+from ..ambient import Ambient
+from ..errors import CheckpointError
+from ..patience import patiently
+from .captured import Captured, captured_values
+from .discarded import restore_first
+from .graph import forget_contexts, mark_of_now
+from .inputs import SavedInputs
+from .slots import Loan, Mark, Slot, Value
+from .tasks import Task, current_task
+
+
+class Frame:
+    """A region's function with all that its recompute needs.
+
+    The original graph holds the frame through the slots it keeps in place of saved tensors; the frame holds nothing
+    that was computed. A recompute runs the whole region: stopping at the last saved tensor would leave the operation
+    that saves it unfinished.
+
+    Attributes:
+        name: What messages call the region.
+        marks: One for each tensor that the first run saved, in order.
+        captured: What the first run reached by closure.
+        start: Autograd nodes of the region have at least this sequence number.
+        receiver: Takes the outputs of each recompute, detached; they are not kept otherwise. Held weakly: who
+            receives them holds the frame.
+    """
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.name = _name(fn)
+        self.marks: list[Mark] = []
+        self.captured = Captured(fn)
+        self.receiver: weakref.WeakMethod[Callable[[list[Any]], None]] | None = None
+        self._fn = fn
+        self._lock = threading.RLock()
+        self._inputs = SavedInputs(args, kwargs)
+        self._ambient = Ambient([*self._inputs.others(), *captured_values(fn)])
+        self._running = False
+        self.start = mark_of_now()
+
+    def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The first run, on the caller's own inputs; what its graph saves is dropped."""
+        self._running = True
+        with self._ambient.generators.drawn_from(), saved_tensors_hooks(self._pack, _unpack):
+            output = self._fn(*args, **kwargs)
+        self._running = False
+        self.captured.settle(tree_leaves(output), self.start)
+        return output
+
+    def outside(self) -> list[Tensor]:
+        """Leaves that the first run saved and that outlived it: parameters, buffers, inputs."""
+        return [tensor for mark in self.marks if (tensor := mark.outside()) is not None]
+
+    def _pack(self, tensor: Tensor) -> Slot:
+        self.marks.append(Mark(tensor))
+        return Slot(self, len(self.marks) - 1)
+
+    def unpack(self, number: int, slot: Slot) -> Tensor:
+        """The saved tensor in a slot; the first one that a backward asks for runs the recompute."""
+        task = current_task()
+        with patiently(self._lock):
+            again = task.reread(slot)
+            if again is None:
+                again = self._take(task, number)
+                task.remember(slot, again)
+        return again
+
+    def _take(self, task: Task, number: int) -> Tensor:
+        """Hand a recomputed tensor over: it is the graph's from here on."""
+        waiting = task.values.get(self, {})
+        if number not in waiting:
+            again = self._recompute()
+            # what the graph took before is not kept a second time
+            waiting = task.values.setdefault(self, again)
+            if waiting is not again:
+                return again[number].taken(self.name)
+        return waiting.pop(number).taken(self.name)
+
+    def restore(self) -> None:
+        """Recompute now, unless this backward did already, and keep the values for the backward."""
+        task = current_task()
+        with patiently(self._lock):
+            if self not in task.values:
+                task.values[self] = self._recompute()
+
+    def _recompute(self) -> dict[int, Value]:
+        inputs = self._inputs.tensors(self.name)
+        self.captured.check(self.name)
+        restore_first([*inputs, *self.captured.tensors()])
+        args, kwargs = self._inputs.cut(inputs)
+        collected = _Collected(self)
+        with self._ambient.replayed(), collected.hooks():
+            started = mark_of_now()
+            leaves = tree_leaves(self._fn(*args, **kwargs))
+        self._check_count(len(collected.values))
+        receive = None if self.receiver is None else self.receiver()
+        if receive is not None:
+            receive([_detached(leaf) for leaf in leaves])
+        forget_contexts(leaves, started)
+        return collected.values
+
+    def _check_count(self, found: int) -> None:
+        # a backward inside the region asks while the first run still goes on
+        if found != len(self.marks) and not (self._running and found > len(self.marks)):
+            raise CheckpointError(
+                f"the recompute of {self.name} saved {found} tensors for backward, the forward saved "
+                f"{len(self.marks)}: the region does not do the same both times"
+            )
+
+
+class _Collected:
+    """What the graph of a recompute saves, by position."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.values: dict[int, Value] = {}
+        self._frame = frame
+        self._loans: list[Loan] = []
+
+    @contextlib.contextmanager
+    def hooks(self) -> Iterator[None]:
+        """While these are active, saved tensors are collected."""
+        try:
+            with saved_tensors_hooks(self._pack, Loan.read):
+                yield
+        finally:
+            for loan in self._loans:
+                loan.end()
+
+    def _pack(self, tensor: Tensor) -> Loan:
+        number = len(self.values)
+        self._check(number, tensor)
+        value = self.values[number] = Value(tensor)
+        self._loans.append(Loan(value.tensor))
+        return self._loans[-1]
+
+    def _check(self, number: int, tensor: Tensor) -> None:
+        marks = self._frame.marks
+        difference = marks[number].difference(tensor) if number < len(marks) else ""
+        if difference:
+            raise CheckpointError(
+                f"the recompute of {self._frame.name} differs from its forward in saved tensor {number}: {difference}"
+            )
+
+
+def _unpack(slot: Slot) -> Tensor:
+    return slot.frame.unpack(slot.number, slot)
+
+
+def _detached(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, Tensor) else leaf
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    return f"region {getattr(fn, '__qualname__', type(fn).__qualname__)}"
