@@ -232,7 +232,7 @@ def with_values(device: torch.device) -> Region:
         expect_equal(
             "a value arrived as another type", (str, bool, int), (type(mode), type(flip), type(count))
         )
-        return (x.sin() if mode == "sin" else x.cos()) * (scale * count**given.power)
+        return (x.sin() if mode == "sin" else x.cos()) * scale * float(count * given.power)
 
     return Region(compute, (sample(4, 8, device=device), "sin", True, 3, 0.5, settings))
 
