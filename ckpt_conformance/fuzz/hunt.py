@@ -1,0 +1,176 @@
+"""The hunt: generate programs, keep what differs, shrink it, and group by cause."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from ckpt_conformance.fuzz.grammar import make_program
+from ckpt_conformance.fuzz.oracle import Difference
+from ckpt_conformance.fuzz.program import Program
+from ckpt_conformance.fuzz.worker import Answer
+
+T = TypeVar("T")
+
+_COMMON = frozenset({"input-leaf", "call-positional", "plan-once"})
+_INDICES = [st.integers(0, last) for last in range(128)]
+
+
+@dataclass(slots=True)
+class Group:
+    """Programs that differ for one cause, shown by the smallest of them.
+
+    Attributes:
+        program: The smallest program.
+        difference: Its difference.
+        count: How many programs of the hunt it explains.
+    """
+
+    program: Program
+    difference: Difference
+    count: int = 1
+
+    @property
+    def cause(self) -> frozenset[str]:
+        """What the smallest program needs, beyond what most programs have."""
+        return frozenset(name for name in self.program.features - _COMMON if not name.startswith("consumer-"))
+
+    def explains(self, program: Program, difference: Difference) -> bool:
+        """Whether another program's difference is this one again."""
+        return difference.effect == self.difference.effect and self.cause <= program.features
+
+
+@dataclass(slots=True)
+class Catch:
+    """What a hunt brought home.
+
+    Attributes:
+        programs: How many were compared.
+        invalid: How many raised in the plain run, and say nothing.
+        groups: The differences by cause; refusals are among them, marked.
+        seconds: How long it took.
+    """
+
+    programs: int = 0
+    invalid: int = 0
+    groups: list[Group] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def faults(self) -> list[Group]:
+        """The groups that are no refusals."""
+        return [group for group in self.groups if not group.difference.refusal]
+
+
+class _Differs(Exception):  # noqa: N818 - it ends one shrink, it is no error
+    """Tells Hypothesis that a program shows what is being shrunk."""
+
+
+def hunt(
+    ask: Callable[[Program], Answer],
+    *,
+    examples: int,
+    start: int = 0,
+    seconds: float = float("inf"),
+    progress: Callable[[Catch], None] = lambda _catch: None,
+) -> Catch:
+    """Compare generated programs until `examples` of them were or `seconds` have passed.
+
+    A difference is shrunk when it first shows; later programs that it explains are counted with it.
+
+    Args:
+        ask: Compares one program, such as a `Worker`.
+        examples: How many programs to compare, shrinking not counted.
+        start: The seed.
+        seconds: When to stop at the latest, shrinking included.
+        progress: Called after each round.
+    """
+    started, catch, round_ = time.monotonic(), Catch(), 0
+
+    def late() -> bool:
+        return time.monotonic() - started > seconds
+
+    while catch.programs < examples and not late():
+        _round(ask, catch, min(examples - catch.programs, 1000), start * 1_000_003 + round_, late)
+        round_ += 1
+        catch.seconds = time.monotonic() - started
+        progress(catch)
+    return catch
+
+
+def _round(
+    ask: Callable[[Program], Answer], catch: Catch, examples: int, number: int, late: Callable[[], bool]
+) -> None:
+    """Run Hypothesis until it has shrunk one new difference, or the examples are used up."""
+    shown: list[Group] = []
+
+    @seed(number)
+    @settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+    @given(programs())
+    def differ(program: Program) -> None:
+        if late() and not shown:
+            return
+        answer = ask(program)
+        if not shown:
+            catch.programs += 1
+            catch.invalid += not answer.valid
+        found = answer.difference
+        if found is None or (shown and found.aspect != shown[0].difference.aspect):
+            return
+        if _explained(catch, program, found, count=not shown):
+            return
+        if late():
+            return
+        shown.append(Group(program, found))
+        raise _Differs
+
+    try:
+        differ()
+    except _Differs:
+        _enter(catch, shown[-1])
+
+
+def _explained(catch: Catch, program: Program, found: Difference, *, count: bool) -> bool:
+    for group in catch.groups:
+        if group.explains(program, found):
+            group.count += count
+            return True
+    return False
+
+
+def _enter(catch: Catch, group: Group) -> None:
+    """Add a group; one with the same cause is the same fault, seen through other programs."""
+    for known in catch.groups:
+        if known.difference.effect == group.difference.effect and known.cause == group.cause:
+            known.count += 1
+            return
+    catch.groups.append(group)
+
+
+@st.composite
+def programs(draw: Any) -> Program:
+    """Hypothesis's strategy for programs; it shrinks towards each choice's first option."""
+
+    def choose(options: Sequence[T]) -> T:
+        place: int = draw(_INDICES[len(options) - 1])
+        return options[place]
+
+    return make_program(choose)
+
+
+def replay(ask: Callable[[Program], Answer], corpus: Sequence[Program]) -> Iterator[tuple[Program, Answer]]:
+    """Compare the programs of a saved corpus."""
+    for program in corpus:
+        yield program, ask(program)

@@ -1,0 +1,118 @@
+"""Compare what two runs of a program showed, and name the first difference by its cause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ckpt_conformance.candidate import Candidate
+from ckpt_conformance.fuzz.execute import Sight
+from ckpt_conformance.fuzz.program import Program
+
+CLEAR_REFUSALS = frozenset(
+    {"NotImplementedError", "RuntimeError", "TypeError", "ValueError", "CheckpointError"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One way in which a candidate's run differs from the plain run.
+
+    Attributes:
+        aspect: What differs, without names or numbers of this program: differences are grouped by it.
+        detail: The difference in this program.
+        refusal: Whether it is a clear error over something that the candidate may leave out.
+    """
+
+    aspect: str
+    detail: str
+    refusal: bool = False
+
+    @property
+    def effect(self) -> str:
+        """The aspect, or `values` for all those that follow from one wrong value.
+
+        A wrong gradient moves a leaf and with it the next result, and what that draws from the generator.
+        """
+        return "values" if self.aspect.startswith(_VALUES) else self.aspect
+
+
+_VALUES = ("a gradient differs", "a result differs", "a leaf differs", "the generator is left elsewhere")
+
+NEEDS = {
+    "plan-twice": "retain-graph", "plan-grad": "autograd-grad", "call-keyword": "kwargs",
+    "call-container": "containers", "returns-list": "output-containers", "returns-dict": "output-containers",
+    "call-extras": "non-tensors",
+}  # fmt: skip
+"""Features of a program that a candidate may refuse, and the capability that promises them."""
+
+
+def difference(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Difference | None:
+    """The first difference in order of cause, or None."""
+    if found.error is not None:
+        return _raised(program, candidate, found)
+    return next(_differences(program, plain, found), None)
+
+
+def _raised(program: Program, candidate: Candidate, found: Sight) -> Difference:
+    kind, message = found.error or ("", "")
+    left_out = {NEEDS[name] for name in program.features & NEEDS.keys()} - candidate.capabilities
+    refusal = bool(left_out) and kind in CLEAR_REFUSALS and bool(message)
+    return Difference(f"{found.stage} raises {kind}: {_without_numbers(message)}", message, refusal)
+
+
+def _without_numbers(message: str) -> str:
+    return re.sub(r"\d+", "N", message)[:100]
+
+
+def _differences(program: Program, plain: Sight, found: Sight) -> Iterator[Difference]:
+    if plain.state != found.state:
+        yield Difference("the ambient state is left changed", f"{plain.state} became {found.state}")
+    for want, got in zip(plain.rng, found.rng, strict=False):
+        if not torch.equal(want, got):
+            yield Difference("the generator is left elsewhere", "its state differs from the plain run's")
+    for number, (want, got) in enumerate(zip(plain.results, found.results, strict=False)):
+        yield from _unequal("a result differs", f"result {number}", want, got)
+    if plain.needs != found.needs:
+        yield Difference("requires_grad of the result differs", f"{plain.needs} became {found.needs}")
+    yield from _leaf_differences(plain, found)
+    yield from _bounds(program, plain, found)
+
+
+def _leaf_differences(plain: Sight, found: Sight) -> Iterator[Difference]:
+    for name, want in plain.gradients.items():
+        yield from _unequal("a gradient differs", f"gradient of {name}", want, found.gradients.get(name))
+    for name, value in plain.leaves.items():
+        yield from _unequal("a leaf differs", name, value, found.leaves.get(name))
+    if plain.versions != found.versions:
+        yield Difference("a version counter of a leaf moved", f"{plain.versions} became {found.versions}")
+
+
+def _bounds(program: Program, plain: Sight, found: Sight) -> Iterator[Difference]:
+    bound = plain.runs * (1 + max(1, found.backwards) * (2**program.depth - 1))
+    # an implementation may recompute for a second reading of the same saved tensors
+    if found.runs > bound and "read-twice" not in program.features:
+        yield Difference("regions run too often", f"{found.runs} runs, at most {bound} are needed")
+    if found.alive > plain.alive:
+        yield Difference("memory stays alive", f"{found.alive} storages, {plain.alive} in the plain run")
+
+
+def _unequal(aspect: str, what: str, want: Tensor | None, got: Tensor | None) -> Iterator[Difference]:
+    if want is None and got is None:
+        return
+    if want is None or got is None:
+        yield Difference(
+            f"{aspect}: one is missing", f"{what}: {'expected none' if want is None else 'is none'}"
+        )
+    elif want.shape != got.shape or want.dtype != got.dtype:
+        yield Difference(
+            f"{aspect}: another form",
+            f"{what}: {want.dtype}{list(want.shape)} became {got.dtype}{list(got.shape)}",
+        )
+    elif not torch.allclose(want, got, rtol=0, atol=0, equal_nan=True):
+        gap = (want.detach() - got.detach()).abs().nan_to_num(nan=torch.inf)
+        yield Difference(aspect, f"{what}: off by up to {float(gap.max()):.3g}")

@@ -1,0 +1,75 @@
+"""What generated programs may call; a stand-alone script carries the ones that its program uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def leaf(*shape: int, seed: int, dtype: torch.dtype = torch.float32, grad: bool = True) -> Tensor:
+    """A leaf tensor whose values depend on the seed alone."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=dtype).requires_grad_(grad)
+
+
+def index(*shape: int, seed: int, below: int) -> Tensor:
+    """An integer tensor with values in [0, below)."""
+    return torch.randint(below, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def meet(*tensors: Tensor) -> Tensor:
+    """One flat float64 tensor of all the elements, so that one hook tensor comes before every consumer."""
+    real = [torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in tensors]
+    return torch.cat([tensor.reshape(-1).to(torch.float64) for tensor in real])
+
+
+class SaveViews(torch.autograd.Function):
+    """x * x, by way of two saved views on x's storage, as grouped linear layers do."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Save views of a reshaped input."""
+        ctx.shape = x.shape
+        ctx.save_for_backward(*torch.split(x.reshape(-1), max(1, x.numel() // 2)))
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """2 x gradient, with x put together again from the views."""
+        return 2 * torch.cat(ctx.saved_tensors).reshape(ctx.shape) * gradient
+
+
+class SaveOutput(torch.autograd.Function):
+    """exp, which saves its own output."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Save the output."""
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """The output times the gradient."""
+        y: Tensor = ctx.saved_tensors[0]
+        return y * gradient
+
+
+class ReadTwice(torch.autograd.Function):
+    """x cubed; its backward asks for the saved tensors twice, which is allowed."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Save the input."""
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """3 x x gradient."""
+        once: Tensor = ctx.saved_tensors[0]
+        again: Tensor = ctx.saved_tensors[0]
+        return 3 * once * again * gradient

@@ -1,0 +1,108 @@
+"""A generated program: source text in parts, with what is known about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from types import CodeType
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+
+from ckpt_conformance.fuzz import prelude
+
+Plan: TypeAlias = Literal["once", "twice", "half", "grad", "micro", "steps"]
+"""How the backward goes: one backward; the same one twice with retain_graph; from one half of the result
+only; torch.autograd.grad; two forwards before one backward; two steps with an optimizer."""
+
+PLANS: tuple[Plan, ...] = get_args(Plan)
+
+
+class ProgramError(Exception):
+    """A saved program that cannot be read; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Source text: `setup` binds leaves, `step` runs regions and binds `result`.
+
+    In `step`, `run(region, args, kwargs, consumer)` is the candidate and `note(*tensors)` marks the
+    tensors that a region made.
+
+    Attributes:
+        setup: Lines that bind the leaves.
+        leaves: Their names: the tensors whose gradients are compared.
+        step: Lines that run the regions and bind `result`, one flat tensor.
+        plan: How the backward goes.
+        autocast: Whether the step runs under bfloat16 autocast.
+        depth: How deep its regions nest.
+        features: The operations and shapes of call that it uses, for grouping.
+    """
+
+    setup: tuple[str, ...]
+    leaves: tuple[str, ...]
+    step: tuple[str, ...]
+    plan: Plan
+    autocast: bool
+    depth: int
+    features: frozenset[str]
+
+    def source(self) -> str:
+        """The program as the two functions that are run."""
+        names = ", ".join(self.leaves)
+        lines = [
+            "def setup():", *_indented(self.setup), f"    return {{{_pairs(self.leaves)}}}", "",
+            "def step(leaves, run, note):", f"    {names}, = [leaves[name] for name in {self.leaves!r}]",
+            *_indented(self.step), "    return result",
+        ]  # fmt: skip
+        return "\n".join(lines) + "\n"
+
+    def compiled(self) -> CodeType:
+        """The code object of `source`."""
+        return compile(self.source(), "<program>", "exec")
+
+    def to_json(self) -> str:
+        """One line of JSON, which `from_json` reads again."""
+        return json.dumps({**asdict(self), "features": sorted(self.features)}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Program:
+        """Read a saved program. It is source text: replay only a corpus that you trust.
+
+        Raises:
+            ProgramError: The text is no saved program.
+        """
+        try:
+            data = json.loads(text)
+            lists = {name: tuple(data[name]) for name in ("setup", "leaves", "step")}
+            plan, features = data["plan"], frozenset(data["features"])
+            made = cls(**lists, plan=plan, autocast=data["autocast"], depth=data["depth"], features=features)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ProgramError(f"no saved program: {error!r}") from error
+        if made.plan not in PLANS:
+            raise ProgramError(f"no saved program: there is no plan {made.plan!r}")
+        return made
+
+
+def _indented(lines: tuple[str, ...]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _pairs(names: tuple[str, ...]) -> str:
+    return ", ".join(f"{name!r}: {name}" for name in names)
+
+
+def functions(program: Program) -> tuple[Callable[[], Mapping[str, Any]], Callable[..., torch.Tensor]]:
+    """The program's two functions, `setup()` and `step(leaves, run, note)`."""
+    names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, **_prelude()}
+    exec(program.compiled(), names)  # noqa: S102 - running generated source is what a fuzzer does
+    return names["setup"], names["step"]
+
+
+def _prelude() -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in vars(prelude).items()
+        if getattr(value, "__module__", "") == prelude.__name__
+    }

@@ -1,0 +1,125 @@
+"""Run programs in a forked child: one that crashes or hangs is a difference like any other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from ckpt_conformance.candidate import PLAIN, Candidate
+from ckpt_conformance.fuzz.execute import execute
+from ckpt_conformance.fuzz.oracle import Difference, difference
+from ckpt_conformance.fuzz.program import Program
+
+SECONDS = 10.0
+"""How long one program may take before it counts as hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one program: whether the plain run is valid, and the first difference."""
+
+    valid: bool
+    difference: Difference | None = None
+
+
+def compare(program: Program, candidate: Candidate) -> Answer:
+    """Run a program plainly and under the candidate, in this process."""
+    plain = execute(program, PLAIN)
+    if plain.error is not None:
+        return Answer(valid=False)
+    return Answer(valid=True, difference=difference(program, candidate, plain, execute(program, candidate)))
+
+
+class Worker:
+    """A child process that compares programs one after another; after a death the next gets a new one.
+
+    The parent must not have run a tensor operation in several threads: torch's threads do not survive a fork.
+
+    Args:
+        make: Gives the candidate, in the child.
+        seconds: How long one program may take.
+    """
+
+    def __init__(self, make: Callable[[], Candidate], *, seconds: float = SECONDS) -> None:
+        self._make = make
+        self._seconds = seconds
+        self._child: int | None = None
+
+    def __call__(self, program: Program) -> Answer:
+        """Compare one program.
+
+        Raises:
+            RuntimeError: The candidate cannot be made.
+        """
+        if self._child is None:
+            self._start()
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._requests, (program.to_json() + "\n").encode())
+        ready, _, _ = select.select([self._answers], [], [], self._seconds)
+        line = self._answers.readline() if ready else b""
+        if line:
+            return _read(line)
+        return Answer(valid=True, difference=self._bury(hung=not ready))
+
+    def _start(self) -> None:
+        theirs, self._requests = os.pipe()
+        answers, ours = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(self._requests)
+            os.close(answers)
+            _serve(self._make, theirs, ours)
+        os.close(theirs)
+        os.close(ours)
+        self._answers = os.fdopen(answers, "rb", buffering=0)
+
+    def _bury(self, *, hung: bool) -> Difference:
+        assert self._child is not None
+        if hung:
+            os.kill(self._child, signal.SIGKILL)
+        status = self._end()
+        if hung:
+            return Difference("the program hangs", f"no answer in {self._seconds:g} s")
+        code = os.waitstatus_to_exitcode(status)
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        return Difference(f"the process dies {how}", f"the process died {how}")
+
+    def _end(self) -> int:
+        assert self._child is not None
+        os.close(self._requests)
+        self._answers.close()
+        _, status = os.waitpid(self._child, 0)
+        self._child = None
+        return status
+
+    def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            self._end()
+
+
+def _read(line: bytes) -> Answer:
+    data = json.loads(line)
+    found = data["difference"]
+    return Answer(data["valid"], Difference(**found) if found else None)
+
+
+def _serve(make: Callable[[], Candidate], requests: int, answers: int) -> None:
+    """Answer until the parent closes its end; never returns."""
+    code = 1
+    try:
+        warnings.simplefilter("ignore")  # a program's warnings are nobody's to read
+        candidate = make()
+        with os.fdopen(requests, "rb") as lines:
+            for line in lines:
+                answer = compare(Program.from_json(line.decode()), candidate)
+                os.write(answers, (json.dumps(asdict(answer)) + "\n").encode())
+        code = 0
+    finally:
+        os._exit(code)
