@@ -1,4 +1,4 @@
-"""A checkpoint implementation that meets the whole standard; this folder works alone, with torch and nothing else."""
+"""A checkpoint implementation that meets the whole standard; this folder works alone, with torch."""
 
 from .checkpoint import checkpoint
 from .discarding import CheckpointWithoutOutput

@@ -1,4 +1,4 @@
-"""Sharing without a compiler: storages that do not own their memory, and an attribute that keeps the owner."""
+"""Sharing without a compiler: storages that do not own their memory, an attribute that keeps the owner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 _OWNER = "_checkpoint_owner"
-"""The attribute of a storage's Python object, which lives as long as the StorageImpl, that holds the owner."""
+"""The attribute that holds the owner, on a storage's Python object: that lives as long as the StorageImpl."""
 
 
 def available() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import torch
 
@@ -17,8 +17,8 @@ def checkpoint(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -
     """Run a region and drop what its graph saves for backward; the backward recomputes it.
 
     Args:
-        function: The region. It must do the same when it runs again: generators, autocast, default dtype and device,
-            grad mode and modes are replayed; what it changes outside of itself happens twice.
+        function: The region. It must do the same when it runs again: generators, autocast, default dtype and
+            device, grad mode and modes are replayed; what it changes outside of itself happens twice.
         *args: Its inputs, of any kind; tensors are found in nested containers too.
         **kwargs: The same. Every keyword goes to `function`.
 
@@ -26,8 +26,8 @@ def checkpoint(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -
         What `function` returned, on the graph it would have without checkpointing.
 
     Raises:
-        CheckpointError: In backward, when an input, a captured tensor or a recomputed tensor was changed in place, or
-            when the recompute saves other tensors than the forward did.
+        CheckpointError: In backward, when an input, a captured tensor or a recomputed tensor was changed in
+            place, or when the recompute saves other tensors than the forward did.
     """
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)

@@ -34,8 +34,8 @@ class CheckpointWithoutOutput:
     use = CheckpointWithoutOutput()
     hidden = use.checkpoint(norm, x)
     result = linear(hidden)                              # saves hidden, or views of it
-    use.discard_output_and_register_recompute(result)    # hidden's memory is free until result's gradient comes
-    ```
+    use.discard_output_and_register_recompute(result)    # hidden's memory is free until result's gradient
+    comes ```
 
     Raises:
         CheckpointError: On making one, where storages cannot be shared; the message names what to install.
@@ -67,16 +67,18 @@ class CheckpointWithoutOutput:
     def discard_output_and_register_recompute(self, hook_tensor: Tensor) -> None:
         """Free the output's memory; the gradient of `hook_tensor` brings it back.
 
-        An output on the memory of something that outlives the region (an input, a parameter, a captured tensor) is kept.
-        Without gradients, and in a recompute of an enclosing region, there is nothing to do and nothing is done.
+        An output on the memory of something that outlives the region (an input, a parameter, a captured
+        tensor) is kept. Without gradients, and in a recompute of an enclosing region, there is nothing to do
+        and nothing is done.
 
         Args:
-            hook_tensor: A tensor computed from the output by its consumers, whose gradient backward computes before any
-                of them needs the output. Not the output itself.
+            hook_tensor: A tensor computed from the output by its consumers, whose gradient backward computes
+                before any of them needs the output. Not the output itself.
 
         Raises:
-            CheckpointError: Nothing was checkpointed or it was discarded before; the hook tensor needs no grad or lies
-                on the output's own memory; an output was changed in place. Nothing is freed then.
+            CheckpointError: Nothing was checkpointed or it was discarded before; the hook tensor needs no
+                grad or lies on the output's own memory; an output was changed in place. Nothing is freed
+                then.
         """
         if self._state is _State.NEW:
             raise CheckpointError("there is no output to discard: call checkpoint() first")

@@ -12,11 +12,11 @@ thread takes part in, or for a nested backward that this thread's device queue h
 
 
 @contextlib.contextmanager
-def patiently(lock: threading.RLock) -> Iterator[None]:  # type: ignore[valid-type]
-    """Hold the lock, or go on without it when it does not come free: work is done twice then, never wrongly."""
-    held = lock.acquire(timeout=SECONDS)  # type: ignore[attr-defined]
+def patiently(lock: threading.RLock) -> Iterator[None]:
+    """Hold the lock, or go on without it when it does not come free in time."""
+    held = lock.acquire(timeout=SECONDS)
     try:
         yield
     finally:
         if held:
-            lock.release()  # type: ignore[attr-defined]
+            lock.release()

@@ -91,8 +91,8 @@ class Restorer:
         storage = storage_of(hook_tensor)
         if storage is not None and any(other._cdata == storage._cdata for other in self._storages().values()):
             raise CheckpointError(
-                "the hook tensor lies on the output's own memory: its gradient comes after the consumers needed the "
-                "output; give a tensor that they computed"
+                "the hook tensor lies on the output's own memory: its gradient comes after the consumers "
+                "needed the output; give a tensor that they computed"
             )
 
     def _check_versions(self, what: str) -> None:
@@ -109,12 +109,12 @@ class Restorer:
         for number, (wanted, got) in enumerate(zip(self._forms, found, strict=True)):
             if wanted != got:
                 raise CheckpointError(
-                    f"the recompute of {self._name()} gave another output {number}: device, dtype, layout, shape, strides, "
-                    f"storage offset and storage bytes were {wanted} in the forward and are {got}"
+                    f"the recompute of {self._name()} gave another output {number}: device, dtype, layout, "
+                    f"shape, strides, storage offset, storage bytes were {wanted} in the forward and are {got}"
                 )
         if _pattern(again) != self._pattern:
             raise CheckpointError(
-                f"the outputs of {self._name()} share their memory otherwise in the recompute than in the forward"
+                f"the outputs of {self._name()} share memory otherwise in the recompute than in the forward"
             )
 
     def _name(self) -> str:
@@ -122,8 +122,8 @@ class Restorer:
 
     def _message(self) -> str:
         return (
-            f"this tensor is an output of {self._name()} whose memory was discarded; it comes back in backward, with the "
-            "gradient of the hook tensor given to discard_output_and_register_recompute"
+            f"this tensor is an output of {self._name()} whose memory was discarded; it comes back in "
+            "backward, with the gradient of the hook tensor given to discard_output_and_register_recompute"
         )
 
 

@@ -46,7 +46,7 @@ def backend() -> Backend:
     return _made(os.environ.get(_WISH, ""))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _made(wish: str) -> Backend:
     if wish not in ("", _EXTENSION, _PYTHON):
         raise CheckpointError(f"{_WISH} is {wish!r}; it can be {_EXTENSION!r} or {_PYTHON!r}")
@@ -88,7 +88,8 @@ def share_storage(dst: Tensor, src: Tensor) -> None:
         src: Of dst's shape, strides, offset, dtype and device, with at least the bytes that dst's view needs.
 
     Raises:
-        CheckpointError: They differ in one of these, share a storage already, or have no storage of their own.
+        CheckpointError: They differ in one of these, share a storage already, or have no storage of their
+            own.
     """
     _refuse_unlike(dst, src)
     target, source = _storage(dst), _storage(src)
@@ -115,7 +116,7 @@ _FORM = ("device", "dtype", "layout", "shape", "strides", "storage offset")
 
 
 def form(tensor: Tensor) -> tuple[Any, ...]:
-    """What must be equal for views of one storage to read another's memory rightly, in the order of `_FORM`."""
+    """What must be equal for a view to read another storage's memory rightly, in the order of `_FORM`."""
     strided = tensor.layout is torch.strided
     return (
         tensor.device,
@@ -132,7 +133,7 @@ def bytes_needed(tensor: Tensor) -> int:
     if tensor.numel() == 0:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return (tensor.storage_offset() + last + 1) * tensor.element_size()
+    return int(tensor.storage_offset() + last + 1) * tensor.element_size()
 
 
 def _storage(tensor: Tensor) -> torch.UntypedStorage:
@@ -166,7 +167,7 @@ def share_bytes(dst: torch.UntypedStorage, src: torch.UntypedStorage) -> None:
 
 
 def discard(storage: torch.UntypedStorage, message: str) -> None:
-    """Free a storage's memory; where the backend guards, reading it raises a RuntimeError with the message."""
+    """Free a storage's memory; where the backend guards, reading it raises the message."""
     storage.resize_(0)
     extension = backend().extension
     if extension is not None:

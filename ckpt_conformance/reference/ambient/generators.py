@@ -106,7 +106,7 @@ def _devices() -> list[_Generator]:
 
 
 def _at_its_seed(state: Tensor) -> Tensor:
-    """The state of a philox generator before its first number: the seed's eight bytes, then an offset of 0."""
+    """A philox generator's state before its first number: the seed's eight bytes, then an offset of 0."""
     start = state.clone()
     start[8:] = 0
     return start

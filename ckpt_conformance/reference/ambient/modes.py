@@ -1,7 +1,8 @@
 """Torch function modes (torch.device among them) and dispatch modes, active again in the recompute.
 
 Modes are put on torch's stacks and taken off again directly. Entering a mode a second time would run its
-`__enter__`, which overwrites what its own `__exit__` needs: that is how torch.device leaves a dead context behind.
+`__enter__`, which overwrites what its own `__exit__` needs: that is how torch.device leaves a dead context
+behind.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Modes:
     def replayed(self) -> Iterator[None]:
         """The captured function modes alone; the captured dispatch modes on top of the present ones.
 
-        A dispatch mode around the backward alone, such as one that counts operations, keeps seeing the recompute.
+        A dispatch mode around the backward alone, such as one that counts operations, keeps seeing the
+        recompute.
         """
         with _function_modes(self._function), _dispatch_modes(self._dispatch):
             yield

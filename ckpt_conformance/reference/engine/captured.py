@@ -18,8 +18,9 @@ from .graph import leaves_behind
 class Captured:
     """Notices when such a tensor is changed in place between the forward and the recompute.
 
-    Two kinds are seen: what the function itself closes over or has bound, and the leaves into which the region's graph
-    accumulates gradients. What the region changes itself in its first run (a counter, a running mean) is left alone.
+    Two kinds are seen: what the function itself closes over or has bound, and the leaves into which the
+    region's graph accumulates gradients. What the region changes itself in its first run (a counter, a
+    running mean) is left alone.
     """
 
     def __init__(self, fn: Callable[..., Any]) -> None:
@@ -50,13 +51,13 @@ class Captured:
             found = _version(seen)
             if found is not None and found != version:
                 raise CheckpointError(
-                    f"a tensor that {name} reaches by closure was changed in place after the forward (version {version} "
-                    f"became {found}), so the region cannot be recomputed"
+                    f"a tensor that {name} reaches by closure was changed in place after the forward "
+                    f"(version {version} became {found}), so the region cannot be recomputed"
                 )
 
 
 def captured_values(fn: Callable[..., Any]) -> list[Any]:
-    """What a function closes over or has bound, containers opened; objects such as modules are not looked into."""
+    """What a function closes over or has bound, containers opened; modules are not looked into."""
     if isinstance(fn, functools.partial):
         return [*tree_leaves((fn.args, fn.keywords)), *captured_values(fn.func)]
     if inspect.ismethod(fn):

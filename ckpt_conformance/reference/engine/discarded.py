@@ -23,7 +23,7 @@ DISCARDED: weakref.WeakValueDictionary[int, Restorable] = weakref.WeakValueDicti
 
 
 def restore_first(tensors: Iterable[Tensor]) -> None:
-    """Bring back what a recompute is about to read: in a chain of regions the later one may be asked first."""
+    """Bring back what a recompute is about to read: in a chain the later region may be asked first."""
     if not DISCARDED:
         return
     for tensor in tensors:

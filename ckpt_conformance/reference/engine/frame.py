@@ -26,9 +26,9 @@ from .tasks import Task, current_task
 class Frame:
     """A region's function with all that its recompute needs.
 
-    The original graph holds the frame through the slots it keeps in place of saved tensors; the frame holds nothing
-    that was computed. A recompute runs the whole region: stopping at the last saved tensor would leave the operation
-    that saves it unfinished.
+    The original graph holds the frame through the slots it keeps in place of saved tensors; the frame holds
+    nothing that was computed. A recompute runs the whole region: stopping at the last saved tensor would
+    leave the operation that saves it unfinished.
 
     Attributes:
         name: What messages call the region.
@@ -101,16 +101,17 @@ class Frame:
         self.captured.check(self.name)
         restore_first([*inputs, *self.captured.tensors()])
         args, kwargs = self._inputs.cut(inputs)
-        collected = _Collected(self)
+        collected = _Collected(self.name, self.marks)
         with self._ambient.replayed(), collected.hooks():
             started = mark_of_now()
             leaves = tree_leaves(self._fn(*args, **kwargs))
-        self._check_count(len(collected.values))
+        values = collected.hand_over()
+        self._check_count(len(values))
         receive = None if self.receiver is None else self.receiver()
         if receive is not None:
             receive([_detached(leaf) for leaf in leaves])
         forget_contexts(leaves, started)
-        return collected.values
+        return values
 
     def _check_count(self, found: int) -> None:
         # a backward inside the region asks while the first run still goes on
@@ -122,11 +123,16 @@ class Frame:
 
 
 class _Collected:
-    """What the graph of a recompute saves, by position."""
+    """What the graph of a recompute saves, by position.
 
-    def __init__(self, frame: Frame) -> None:
-        self.values: dict[int, Value] = {}
-        self._frame = frame
+    A region may keep one of its tensors, and with it the recompute's graph and these hooks. So they know
+    neither the region nor, once the recompute is over, what it computed.
+    """
+
+    def __init__(self, name: str, marks: list[Mark]) -> None:
+        self._name = name
+        self._marks = marks
+        self._values: dict[int, Value] = {}
         self._loans: list[Loan] = []
 
     @contextlib.contextmanager
@@ -136,22 +142,27 @@ class _Collected:
             with saved_tensors_hooks(self._pack, Loan.read):
                 yield
         finally:
-            for loan in self._loans:
-                loan.end()
+            while self._loans:
+                self._loans.pop().end()
+
+    def hand_over(self) -> dict[int, Value]:
+        """The values, which are the caller's alone from here on."""
+        values, self._values = self._values, {}
+        return values
 
     def _pack(self, tensor: Tensor) -> Loan:
-        number = len(self.values)
+        number = len(self._values)
         self._check(number, tensor)
-        value = self.values[number] = Value(tensor)
+        value = self._values[number] = Value(tensor)
         self._loans.append(Loan(value.tensor))
         return self._loans[-1]
 
     def _check(self, number: int, tensor: Tensor) -> None:
-        marks = self._frame.marks
-        difference = marks[number].difference(tensor) if number < len(marks) else ""
+        difference = self._marks[number].difference(tensor) if number < len(self._marks) else ""
         if difference:
             raise CheckpointError(
-                f"the recompute of {self._frame.name} differs from its forward in saved tensor {number}: {difference}"
+                f"the recompute of {self._name} differs from its forward in saved tensor {number}: "
+                f"{difference}"
             )
 
 

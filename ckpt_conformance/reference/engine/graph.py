@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
 _LEAF = 2**63
-"""Nodes that accumulate into leaves have the highest sequence numbers; a node made in order never gets here."""
+"""Nodes that accumulate into leaves have the highest sequence numbers; others never get here."""
 
 
 def mark_of_now() -> int:
@@ -43,8 +43,8 @@ def leaves_behind(outputs: list[Any], start: int) -> Iterator[Tensor]:
 def forget_contexts(outputs: list[Any], start: int) -> None:
     """Empty the contexts of custom functions in a graph that no backward will ever run through.
 
-    A context that holds its function's output closes a cycle through C++, which would keep the recomputed output for
-    good, once for each backward.
+    A context that holds its function's output closes a cycle through C++, which would keep the recomputed
+    output for good, once for each backward.
     """
     for node in region_nodes(outputs, start):
         if isinstance(node, BackwardCFunction):

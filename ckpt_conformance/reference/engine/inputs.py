@@ -14,8 +14,8 @@ from ..errors import CheckpointError
 class SavedInputs:
     """Positional and keyword inputs; every tensor in them, however deep, is a saved variable.
 
-    So an in-place change is noticed, hooks around the region see the tensors (an enclosing region drops them and
-    recomputes), and containers that the region changes are rebuilt as they were passed.
+    So an in-place change is noticed, hooks around the region see the tensors (an enclosing region drops them
+    and recomputes), and containers that the region changes are rebuilt as they were passed.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -42,7 +42,8 @@ class SavedInputs:
             if "modified by an inplace operation" not in str(error) or isinstance(error, CheckpointError):
                 raise
             raise CheckpointError(
-                f"an input of {name} was changed in place after the forward, so it cannot be recomputed: {error}"
+                f"an input of {name} was changed in place after the forward, so the region cannot be "
+                f"recomputed: {error}"
             ) from error
 
     def cut(self, tensors: list[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -62,8 +63,8 @@ def _is_savable(leaf: Any) -> bool:
 def cut(tensor: Tensor) -> Tensor:
     """The tensor without the graph behind it; a leaf stays a leaf, anything else does not become one.
 
-    A leaf is held by the graph it is used in, gradient included. What was no leaf gets an empty one as its origin,
-    so that a graph which outlives the recompute keeps nothing of it alive.
+    A leaf is held by the graph it is used in, gradient included. What was no leaf gets an empty one as its
+    origin, so that a graph which outlives the recompute keeps nothing of it alive.
     """
     if not tensor.requires_grad:
         return tensor

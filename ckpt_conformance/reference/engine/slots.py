@@ -74,12 +74,13 @@ class Value:
         """The tensor, for the graph.
 
         Raises:
-            CheckpointError: The region changed it in place after saving it, which is an error in a plain run too.
+            CheckpointError: The region changed it in place after saving it, which is an error in a plain run
+                too.
         """
         if self.tensor._version != self._version:
             raise CheckpointError(
-                f"one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"{name} changes a {_described(_form(self.tensor))} after an operation saved it "
+                f"one of the variables needed for gradient computation has been modified by an inplace "
+                f"operation: {name} changes a {_described(_form(self.tensor))} after an operation saved it "
                 f"(version {self._version} became {self.tensor._version})"
             )
         return self.tensor
@@ -104,8 +105,8 @@ class Loan:
         """
         if self._tensor is None:
             raise CheckpointError(
-                "a backward went through the graph of a finished recompute: go through the forward's graph, and keep "
-                "no tensors that a region left behind in its recompute"
+                "a backward went through the graph of a finished recompute: go through the forward's graph, "
+                "and keep no tensors that a region left behind in its recompute"
             )
         return self._tensor
 

@@ -21,8 +21,8 @@ _C: Any = torch._C
 class Task:
     """What the regions recomputed in one backward (torch's graph task) and its graph has not asked for yet.
 
-    The task is held by a callback in torch's own graph task alone, so it dies with that, also when the backward fails
-    half-way: nothing recomputed outlives a backward.
+    The task is held by a callback in torch's own graph task alone, so it dies with that, also when the
+    backward fails half-way: nothing recomputed outlives a backward.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Task:
         return self._read.get(slot)
 
     def remember(self, slot: Slot, tensor: Tensor) -> None:
-        """Keep what was given out until another node runs; torch's own nodes read once and are not kept for."""
+        """Keep what was given out until another node runs; torch's own nodes read once."""
         node = _C._current_autograd_node()
         if isinstance(node, BackwardCFunction):
             self._reader = node
