@@ -141,3 +141,10 @@ def expect_program_like_plain(candidate: Candidate, lab: Lab, program: Program, 
 def gradients_of(**leaves: Tensor) -> dict[str, Tensor | None]:
     """The gradients of some leaves, named for the evidence."""
     return {f"gradient of {name}": _clone(leaf.grad) for name, leaf in leaves.items()}
+
+
+def backward_from(result: Any, **options: Any) -> None:
+    """Go back from the weighted loss of a result, where anything in it needs a gradient."""
+    loss = weighted_loss(result)
+    if loss is not None:
+        loss.backward(**options)
