@@ -49,6 +49,8 @@ def unknown_id(id_: str, ids: Sequence[str]) -> str:
 def near_misses(id_: str, ids: Sequence[str], most: int = 3) -> list[str]:
     """The ids that are most like a wrong one: the id as a whole, its part after the slash, or its family."""
     wanted = id_[:200].lower().replace("_", "-")
+    if wanted in ids:
+        return [wanted]
     tails = {known.partition("/")[2]: known for known in ids}
     near = get_close_matches(wanted, ids, most, 0.6)
     near += [tails[tail] for tail in get_close_matches(wanted.rpartition("/")[2], list(tails), most, 0.6)]

@@ -1,8 +1,8 @@
 """The proof that requirements can fail, as data: which miniatures break which requirement.
 
-`standard/proof.json` is generated from a run of every miniature, as these are no part of the installed package.
-Its format: `{"<requirement id>": [{"miniature": "<name>", "says": "<what is wrong>"}]}`, the one that was made
-for the requirement first.
+`standard/proof.json` is generated from a run of every miniature, as these are no part of the package.
+Its format: `{"<requirement id>": [{"miniature": "<name>", "says": "<what is wrong>"}]}`, the one that was
+made for the requirement first.
 """
 
 from __future__ import annotations

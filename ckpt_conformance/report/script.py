@@ -113,7 +113,9 @@ def _candidate(bundle: Bundle, candidate: Candidate, target: str | None) -> str:
         module, colon, name = (target or "").partition(":")
         if not colon or not name.isidentifier():
             raise
-        return bundle.import_(module, name)
+        made = bundle.import_(module, name)
+        if isinstance(getattr(sys.modules.get(module), name, None), Candidate):
+            return made
     return _candidate_around(bundle, candidate, made)
 
 
