@@ -5,7 +5,7 @@ Functions and not constants: making the discarding one may compile the storage s
 
 from __future__ import annotations
 
-from ckpt_conformance.candidate import Candidate
+from ckpt_conformance.candidate import Candidate, Expected
 
 _CAPABILITIES = frozenset(
     {
@@ -13,6 +13,24 @@ _CAPABILITIES = frozenset(
         "double-backward", "forward-ad", "rng", "generators", "modes", "threads", "subclasses",
     }
 )  # fmt: skip
+
+_REENTRANT_CAPABILITIES = frozenset(
+    {"kwargs", "containers", "output-containers", "non-tensors", "retain-graph", "rng", "generators"}
+)
+
+_LIMIT = Expected("a limit of the reentrant shape, named in reference/reentrant.py", kind="unsupported")
+
+_REENTRANT_LIMITS = (
+    "arguments/dataclass-output",
+    "engine/multi-grad-hook",
+    "engine/order-of-hooks",
+    "engine/parameter-in-two-regions",
+    "engine/parameter-used-inside-and-outside",
+    "recompute/two-disjoint-backwards",
+    "retention/closure-reaching-the-output",
+    "retention/floor-with-a-context-cycle",
+    "values/side-channel-tensors",
+)
 
 
 def reference() -> Candidate:
@@ -38,4 +56,26 @@ def reference_discard() -> Candidate:
         distribution="ckpt-conformance",
         capabilities=_CAPABILITIES,
         remark=backend().remark,
+    )
+
+
+def reference_reentrant() -> Candidate:
+    """`reference.reentrant.Reentrant`: the shape that most frameworks carry, with its limits."""
+    from ckpt_conformance.reference.reentrant import Reentrant
+
+    return Candidate.from_function(
+        Reentrant(),
+        name="reference-reentrant",
+        distribution="ckpt-conformance",
+        capabilities={
+            "kwargs",
+            "containers",
+            "output-containers",
+            "non-tensors",
+            "retain-graph",
+            "rng",
+            "generators",
+        },
+        expected_failures={requirement: _LIMIT for requirement in _REENTRANT_LIMITS},
+        remark="autograd.Function with a backward of its own inside; reference/reentrant.py names its limits",
     )

@@ -110,7 +110,7 @@ class Restorer:
             if wanted != got:
                 raise CheckpointError(
                     f"the recompute of {self._name()} gave another output {number}: device, dtype, layout, "
-                    f"shape, strides, storage offset, storage bytes were {wanted} in the forward and are {got}"
+                    f"shape, strides, offset, storage bytes were {wanted} in the forward and are {got}"
                 )
         if _pattern(again) != self._pattern:
             raise CheckpointError(
