@@ -35,7 +35,8 @@ def restoring_moves_no_version(candidate: Candidate, lab: Lab) -> None:
 
     How: restore on the level of storages, which have no version.
     """
-    ledger, held = VersionLedger(), []
+    ledger = VersionLedger()
+    held: list[Tensor] = []
 
     def consumer(output: Tensor) -> Tensor:
         view = output[1:]
