@@ -158,6 +158,7 @@ def expect_same_curve(candidate: Candidate, lab: Lab, curve: Curve) -> None:
     "training/adam-loss-curve",
     MUST,
     since="2026.12",
+    slow="the first optimizer of a process imports torch's compiler",
     source=("allenai/OLMo-core#828", "allenai/OLMo#702", "pytorch/pytorch#14253"),
 )
 def adam_loss_curve(candidate: Candidate, lab: Lab) -> None:
