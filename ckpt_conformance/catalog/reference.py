@@ -76,6 +76,6 @@ def reference_reentrant() -> Candidate:
             "rng",
             "generators",
         },
-        expected_failures={requirement: _LIMIT for requirement in _REENTRANT_LIMITS},
+        expected_failures=dict.fromkeys(_REENTRANT_LIMITS, _LIMIT),
         remark="autograd.Function with a backward of its own inside; reference/reentrant.py names its limits",
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 import torch
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from .engine import Frame
 
@@ -29,6 +30,9 @@ def checkpoint(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -
         CheckpointError: In backward, when an input, a captured tensor or a recomputed tensor was changed in
             place, or when the recompute saves other tensors than the forward did.
     """
+    if torch.compiler.is_compiling():
+        # a compiler decides itself what is recomputed, and knows regions by torch's own function
+        return cast("T", torch_checkpoint(function, *args, use_reentrant=False, **kwargs))
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
     result: T = Frame(function, args, kwargs).forward(args, kwargs)

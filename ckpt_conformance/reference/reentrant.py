@@ -4,14 +4,14 @@ Most frameworks carry a function of this shape. It is here to compare with, and 
 leave it; `checkpoint.checkpoint` has none of its limits:
 
 - Gradients of what the region reaches by closure are accumulated by the inner backward. So it works with
-  `tensor.backward()` alone: `torch.autograd.grad`, `backward(inputs=...)`, second derivatives and forward-mode
-  derivatives are refused.
+  `tensor.backward()` alone: `torch.autograd.grad`, `backward(inputs=...)`, second derivatives and
+  forward-mode derivatives are refused.
 - Hooks of a parameter that is used in several places run once for each, and hooks on several tensors at once
   never see all of them.
-- Tensors that the region leaves elsewhere, or returns in an object that is no pytree, have no graph to go back
-  through: that is refused. So are a second backward without retain_graph through another output, and a region
-  that changes its inputs in place.
-- A region that keeps hold of its own output (through its closure or a function's context) keeps the whole node.
+- Tensors that the region leaves elsewhere, or returns in an object that is no pytree, have no graph to go
+  back through: that is refused. So are a second backward without retain_graph through another output, and a
+  region that changes its inputs in place.
+- A region that keeps hold of its own output (by closure, or by a function's context) keeps the whole node.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ class Generators:
         self._generators = [_CPU, *_devices(), *self._explicit]
         self._before = [generator.read() for generator in self._generators]
         self._after: Tensor | None = None
+        self._done = False
         self._had_devices = _initialized()
 
     @contextlib.contextmanager
@@ -40,7 +41,9 @@ class Generators:
             # read under the lock: what another region drew in between is not this region's
             self._before = [generator.read() for generator in self._generators]
             yield
-            self._after = _CPU.read()
+            after = _CPU.read()
+            self._after = None if torch.equal(after, self._before[0]) else after
+            self._done = True
         if not self._had_devices:
             self._add_devices()
 
@@ -71,10 +74,14 @@ class Generators:
             generator.write(state)
 
     def _compare(self) -> None:
-        """Notice when another thread got in between, in whichever of the two runs."""
+        """Notice when another thread got in between, in whichever of the two runs.
+
+        A recompute that draws nothing is left alone: what moved the generator before was not the region.
+        """
         end = _CPU.read()
-        drew = not torch.equal(end, self._before[0])
-        if drew and self._after is not None and not torch.equal(end, self._after):
+        if torch.equal(end, self._before[0]):
+            return
+        if self._done and (self._after is None or not torch.equal(end, self._after)):
             raise CheckpointError(
                 "the recompute drew other random numbers than the forward: the region, or another thread "
                 "meanwhile, moved the CPU generator differently"

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
@@ -63,7 +64,7 @@ def captured_values(fn: Callable[..., Any]) -> list[Any]:
     if inspect.ismethod(fn):
         return captured_values(fn.__func__)
     cells = getattr(fn, "__closure__", None) or ()
-    return tree_leaves([_contents(cell) for cell in cells])
+    return tree_leaves([*(_contents(cell) for cell in cells), *_globals(fn)])
 
 
 def _contents(cell: Any) -> Any:
@@ -71,6 +72,13 @@ def _contents(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:  # not assigned yet
         return None
+
+
+def _globals(fn: Callable[..., Any]) -> list[Any]:
+    """The tensors and generators among the global variables that the function's own code names."""
+    names = getattr(getattr(fn, "__code__", None), "co_names", ())
+    values = [getattr(fn, "__globals__", {}).get(name) for name in names]
+    return [value for value in values if isinstance(value, (Tensor, torch.Generator))]
 
 
 def _is_versioned(value: Any) -> bool:
