@@ -176,7 +176,8 @@ def one_module_in_two_regions(candidate: Candidate, lab: Lab) -> None:
     def program(by: Candidate, x: Tensor) -> Tensor:
         first = by.run(Region(inner.fn, (x,), parameters=inner.parameters))
         second = by.run(Region(inner.fn, (x.cos(),), parameters=inner.parameters))
-        return first * 2 + second
+        total: Tensor = first * 2 + second
+        return total
 
     _expect_program(candidate, lab, program)
 
@@ -213,7 +214,7 @@ def thousands_of_regions(candidate: Candidate, lab: Lab) -> None:
     How: let the engine walk the graph; do not chain uses to one another.
     """
     leaf = lab.tensor(4)
-    hidden = leaf
+    hidden: Tensor = leaf
     for _ in range(_THOUSANDS):
         hidden = candidate.run(Region(_step, (hidden,)), _pass_on)
     hidden.sum().backward()

@@ -1,0 +1,347 @@
+"""memory: the region saves memory, restoring costs one activation, and buffers go as they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ckpt_conformance.candidate import PLAIN, Candidate, Style
+from ckpt_conformance.instruments.memory import MemoryTimeline, record_memory
+from ckpt_conformance.regions import Consumer, Region, keep_saved, pass_through, sample, seeded_module
+from ckpt_conformance.standard.compare import backward_from
+from ckpt_conformance.standard.evidence import violated
+from ckpt_conformance.standard.lab import Lab
+from ckpt_conformance.standard.registry import DISCARDING, MUST, RECOMPUTING, SHOULD, requirement
+
+ACTIVATION = 48 * 64 * 4
+"""Bytes of one activation of the regions here: large beside the random state (5056 bytes) that is kept."""
+STEPS = 8
+"""How many activations a region saves plainly."""
+_SLACK = 24 * 1024
+"""Bytes for what is no activation: random states, scalars, flags."""
+
+_KEPT = frozenset({Style.FUNCTION, Style.WRAPPER})
+"""The styles in which the caller keeps the output and the region recomputes."""
+
+
+@requirement(
+    "memory/activations-are-freed", MUST, since="2026.12", styles=RECOMPUTING,
+    source=("pytorch/pytorch#160773", "deepspeedai/DeepSpeed#3779"),
+)  # fmt: skip
+def activations_are_freed(candidate: Candidate, lab: Lab) -> None:
+    """Between forward and backward a region keeps its inputs and output, not its intermediates.
+
+    This is what checkpointing is for. One that silently does nothing, or keeps a reference on the side, gives
+    right gradients and runs out of memory.
+
+    How: save the inputs; let everything else go when the forward ends.
+    """
+    _expect_saving(candidate, lab, Region(_steps, (_activation(lab),)))
+
+
+@requirement(
+    "memory/active-in-eval-mode",
+    MUST,
+    since="2026.12",
+    styles=RECOMPUTING,
+    source="huggingface/diffusers#9878",
+)
+def active_in_eval_mode(candidate: Candidate, lab: Lab) -> None:
+    """A module in eval mode saves memory as well.
+
+    Fine-tuning with frozen statistics and dropout off runs in eval mode and needs gradients all the same. A
+    switch that looks at `module.training` turns checkpointing off unseen.
+
+    How: look at the grad mode alone.
+    """
+    _expect_saving(candidate, lab, Region(_Steps().eval(), (_activation(lab),)))
+
+
+@requirement(
+    "memory/nothing-under-no-grad",
+    MUST,
+    since="2026.12",
+    styles=RECOMPUTING,
+    source="huggingface/diffusers#10107",
+)
+def nothing_under_no_grad(candidate: Candidate, lab: Lab) -> None:
+    """Under no_grad nothing is kept but the result, and the region runs as if plain.
+
+    Validation runs through the same model. States and inputs kept for a backward that never comes are waste.
+
+    How: call the function straight away where grad mode is off.
+    """
+    x = _activation(lab)
+    with torch.no_grad():
+        plain, _ = _forward(PLAIN, lab, lambda: Region(_steps, (x,)))
+        found, _ = _forward(candidate, lab, lambda: Region(_steps, (x,)))
+    _expect_at_most("bytes kept by a forward under no_grad", plain.net, found.net)
+
+
+@requirement("memory/forward-peak", MUST, since="2026.12", styles=RECOMPUTING, source="pytorch/pytorch#77284")
+def forward_peak(candidate: Candidate, lab: Lab) -> None:
+    """The forward peaks no higher than a plain forward.
+
+    Copies of inputs, a second run, or a graph that is built and thrown away cost memory where it is scarcest.
+
+    How: run the region once, and keep references instead of copies.
+    """
+    x = _activation(lab)
+    plain, _ = _forward(PLAIN, lab, lambda: Region(_steps, (x,)))
+    found, _ = _forward(candidate, lab, lambda: Region(_steps, (x,)))
+    _expect_at_most("the forward's peak in bytes", plain.peak + _SLACK, found.peak)
+
+
+@requirement(
+    "memory/restoring-costs-one-activation", MUST, since="2026.12", styles=RECOMPUTING,
+    devices=frozenset({"cpu"}), source="NVIDIA/Megatron-LM#3649",
+)  # fmt: skip
+def restoring_costs_one_activation(candidate: Candidate, lab: Lab) -> None:
+    """A backward allocates one block of the output's size for the recompute, not two.
+
+    Bringing an output back by allocating its old storage anew and copying the recomputed one into it doubles
+    the largest activation, in the very moment that decides the peak.
+
+    How: share the recomputed memory with the output's storage.
+    """
+    layer = seeded_module(lambda: nn.Linear(8, 333), lab.device)
+    nbytes = 4 * 333 * 4
+    plain = _backward(PLAIN, lab, Region(layer, (lab.tensor(4, 8),)), _weighed)
+    found = _backward(candidate, lab, Region(layer, (lab.tensor(4, 8),)), _weighed)
+    _expect_at_most(
+        f"blocks of the output's {nbytes} bytes in backward", plain.blocks(nbytes) + 1, found.blocks(nbytes)
+    )
+
+
+@requirement(
+    "memory/restoring-copies-nothing",
+    SHOULD,
+    since="2026.12",
+    styles=RECOMPUTING,
+    source="NVIDIA/Megatron-LM#3649",
+)
+def restoring_copies_nothing(candidate: Candidate, lab: Lab) -> None:
+    """Neither forward nor backward copies an activation that was only to be shared.
+
+    A copy of 4 GiB takes milliseconds of bandwidth for every region of every step, and a second allocation.
+
+    How: detach and share; do not clone.
+    """
+    plain, found = _copies(PLAIN, lab), _copies(candidate, lab)
+    _expect_at_most("copies of whole activations", plain, found)
+
+
+@requirement(
+    "memory/freed-as-consumed", MUST, since="2026.12", styles=RECOMPUTING, source="pytorch/pytorch#77284"
+)
+def freed_as_consumed(candidate: Candidate, lab: Lab) -> None:
+    """Recomputed activations are freed one after another as the backward uses them.
+
+    A plain graph releases each saved tensor after its node ran. A recompute that keeps all until its end
+    costs as much as no checkpointing, or more, since gradients come on top.
+
+    How: hand a recomputed tensor over and forget it.
+    """
+    log: list[StorageWeakRef] = []
+    alive: list[int] = []
+
+    def fn(x: Tensor) -> Tensor:
+        for _ in range(STEPS):
+            x = _Probe.apply(x * 1, log, alive)
+        return x
+
+    result = candidate.run(Region(fn, (lab.tensor(16),)))
+    backward_from(result)
+    _expect_at_most(f"activations alive, of {STEPS}, when the backward reaches the first", 3, alive[-1])
+
+
+@requirement(
+    "memory/chain-peaks-at-one-region",
+    MUST,
+    since="2026.12",
+    styles=RECOMPUTING,
+    source="pytorch/pytorch#77284",
+)
+def chain_peaks_at_one_region(candidate: Candidate, lab: Lab) -> None:
+    """A chain of regions peaks at its inputs and the intermediates of one region.
+
+    A model has many regions, and the gain is their number. What one region leaves behind while the next is
+    recomputed adds up to the plain run's peak.
+
+    How: finish with a region's recomputed tensors before the next one's backward begins.
+    """
+    plain, found = _chain_peak(PLAIN, lab), _chain_peak(candidate, lab)
+    _expect_at_most("the peak in bytes of eight regions", plain // 2, found)
+
+
+@requirement(
+    "memory/freed-after-partial-backward", SHOULD, since="2026.12", styles=_KEPT,
+    source=("pytorch/pytorch#82482", "torch 2.13, checkpoint(use_reentrant=False) on the CPU"),
+)  # fmt: skip
+def freed_after_partial_backward(candidate: Candidate, lab: Lab) -> None:
+    """After a backward from one of two outputs, what the recompute made for the other is freed.
+
+    The graph of the other output is alive, as when its loss is only logged. Tensors that wait to be asked for
+    stay until that graph dies.
+
+    How: drop what was not asked for when the backward ends.
+    """
+
+    def fn(x: Tensor) -> tuple[Tensor, Tensor]:
+        return _steps(x), _steps(x.cos())
+
+    with record_memory(lab.device) as timeline:
+        first, other = candidate.run(Region(fn, (_activation(lab),)), pass_through)
+        timeline.mark("forward done")
+        backward_from(first)
+        del first
+    _expect_at_most(
+        "bytes left by a backward of one output", 2 * ACTIVATION + _SLACK, timeline.since("forward done").net
+    )
+    del other
+
+
+@requirement(
+    "memory/not-kept-with-retain-graph", SHOULD, since="2026.12", styles=_KEPT, source="pytorch/pytorch#77284"
+)
+def not_kept_with_retain_graph(candidate: Candidate, lab: Lab) -> None:
+    """A backward with retain_graph keeps the graph, not the recomputed activations.
+
+    Several losses over one graph would otherwise pay for all activations after the first.
+
+    How: recompute again for the next backward.
+    """
+    with record_memory(lab.device) as timeline:
+        result = candidate.run(Region(_steps, (_activation(lab),)))
+        timeline.mark("forward done")
+        backward_from(result, retain_graph=True)
+    left = timeline.since("forward done").net
+    _expect_at_most("bytes left by a backward with retain_graph", 2 * ACTIVATION + _SLACK, left)
+    del result
+
+
+@requirement(
+    "memory/discarding-frees-the-output",
+    MUST,
+    since="2026.12",
+    styles=DISCARDING,
+    source="NVIDIA/Megatron-LM#3649",
+)
+def discarding_frees_the_output(candidate: Candidate, lab: Lab) -> None:
+    """Once discarded, the output's memory is free although the consumer saved the output.
+
+    That is the one thing that this style does beyond the others.
+
+    How: release the storage's memory, and keep the storage for those who saved it.
+    """
+    x = _activation(lab)
+    plain, _ = _forward(PLAIN, lab, lambda: Region(torch.sin, (x,)))
+    found, _ = _forward(candidate, lab, lambda: Region(torch.sin, (x,)))
+    _expect_at_most("bytes kept after the discard", plain.net - ACTIVATION + _SLACK // 4, found.net)
+
+
+def _activation(lab: Lab) -> Tensor:
+    return lab.tensor(48, 64)
+
+
+def _steps(x: Tensor) -> Tensor:
+    for _ in range(STEPS // 2):
+        x = x.sin().cos()
+    return x
+
+
+class _Steps(nn.Module):
+    """The same as a module, which has a mode."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _steps(x)
+
+
+class _Probe(torch.autograd.Function):
+    """Saves its input, notes its storage at each run, and counts in backward how many of them live."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, log: list[StorageWeakRef], alive: list[int]) -> Tensor:
+        log.append(StorageWeakRef(x.untyped_storage()))
+        ctx.save_for_backward(x)
+        ctx.log, ctx.alive = log, alive
+        return x * 1.5
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (saved,) = ctx.saved_tensors
+        ctx.alive.append(sum(not seen.expired() for seen in ctx.log))
+        return gradients[0] * (1.5 + 0 * saved), None, None
+
+
+class _CountCopies(TorchDispatchMode):
+    """Counts the operations that copy at least one activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count: int = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket in _COPYING and isinstance(result, Tensor) and result.nbytes >= ACTIVATION:
+            self.count += 1
+        return result
+
+
+_COPYING = frozenset({torch.ops.aten.copy_, torch.ops.aten.clone, torch.ops.aten._to_copy})
+
+
+def _copies(candidate: Candidate, lab: Lab) -> int:
+    copies = _CountCopies()
+    with copies:
+        backward_from(candidate.run(Region(_steps, (_activation(lab),))))
+    return copies.count
+
+
+def _weighed(output: Tensor) -> Tensor:
+    """Saves the output, and is small: so that nothing else here has the output's size but its gradient."""
+    return output @ sample(output.shape[-1], 1, device=output.device, seed=1)
+
+
+def _forward(
+    candidate: Candidate, lab: Lab, make: Callable[[], Region], consumer: Consumer = keep_saved
+) -> tuple[MemoryTimeline, Any]:
+    """What a forward allocates and leaves, its result alive; a first run warms up what is made only once."""
+    candidate.run(make(), consumer)
+    with record_memory(lab.device) as timeline:
+        result = candidate.run(make(), consumer)
+    return timeline, result
+
+
+def _backward(candidate: Candidate, lab: Lab, region: Region, consumer: Consumer) -> MemoryTimeline:
+    result = candidate.run(region, consumer)
+    with record_memory(lab.device) as timeline:
+        backward_from(result)
+    return timeline
+
+
+def _chain_peak(candidate: Candidate, lab: Lab) -> int:
+    x = _activation(lab)
+    with record_memory(lab.device) as timeline:
+        hidden = x
+        for _ in range(8):
+            hidden = candidate.run(Region(_steps, (hidden,)))
+        backward_from(hidden)
+        del hidden
+    return timeline.peak
+
+
+def _expect_saving(candidate: Candidate, lab: Lab, region: Region) -> None:
+    plain, _ = _forward(PLAIN, lab, lambda: region)
+    found, _ = _forward(candidate, lab, lambda: region)
+    _expect_at_most("bytes kept between forward and backward", plain.net // 2, found.net)
+
+
+def _expect_at_most(what: str, limit: int, found: int) -> None:
+    if found > limit:
+        violated(f"too much: {what}", expected=f"at most {limit}", found=found)
