@@ -38,7 +38,8 @@ class Block(nn.Module):
         )
         weights = torch.softmax(query @ key.transpose(-2, -1) / 2.0, dim=-1)
         weights = nn.functional.dropout(weights, self.dropout, self.training)
-        return (weights @ value).transpose(1, 2).reshape(x.shape)
+        attended: Tensor = (weights @ value).transpose(1, 2).reshape(x.shape)
+        return attended
 
     def feed(self, x: Tensor) -> Tensor:
         """The wide half of the feed-forward part."""
