@@ -1,0 +1,225 @@
+"""The walk: breadth first from the roots over the whole heap, and the shortest path to a target.
+
+Dictionaries cost nothing: whether an instance's attributes live in a dictionary of their own depends on the
+version of Python and on who looked at it, and must not decide which path is the shortest.
+
+The bookkeeping is one id and one reference for each object visited. No parent is noted on the way out; the
+few that matter are found on the way back, layer by layer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ckpt_conformance.instruments.trace.edges import Edges, chunks
+from ckpt_conformance.instruments.trace.labels import fold, label
+from ckpt_conformance.instruments.trace.roots import Root, RootKind, roots
+
+_WIDE, _NARROW = 4096, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One reference of a path.
+
+    Attributes:
+        label: How it is written after what came before it.
+        type: The type of the object it leads to.
+        native: Whether the collector does not see it.
+    """
+
+    label: str
+    type: str
+    native: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The way from a root to an object.
+
+    Attributes:
+        root: Where it begins.
+        hops: The references, in order; none where the root is the object.
+        text: The whole, as a person would write it.
+    """
+
+    root: Root
+    hops: tuple[Hop, ...]
+    text: str
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """No collection while looking, and no code of tensor subclasses run by reading their attributes."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class Walk:
+    """One walk over the heap of this moment.
+
+    It keeps what it visited alive until `close`; nothing may run in between that should free memory.
+    """
+
+    def __init__(self, beginnings: list[Root] | None = None, *, leave_out: Iterable[Any] = ()) -> None:
+        self.edges = Edges()
+        self.roots = roots() if beginnings is None else beginnings
+        self._layers: list[list[Any]] = []
+        self._groups: list[int] = []
+        # a set of ids, not of objects: most of them cannot be hashed
+        self.visited: set[int] = {id(value) for value in leave_out}
+        self.visited |= {id(self), id(vars(self)), id(self.roots), id(self._layers), id(self.edges)}
+
+    def run(self, targets: Iterable[int]) -> set[int]:
+        """Visit the heap until every target, given by its id, was reached; the ids of those that were."""
+        missing = set(targets)
+        wanted = len(missing)
+        reached: set[int] = set()
+        layer, group = self._unseen([root.value for root in self.roots]), 0
+        while layer:
+            following: list[Any] = []
+            while layer:  # the layer itself, and then dictionaries in it, which are of the same distance
+                reached |= missing.intersection(map(id, layer))
+                self._layers.append(layer)
+                self._groups.append(group)
+                found = self._expand(layer)
+                layer = [value for value in found if type(value) is dict]
+                following += [value for value in found if type(value) is not dict]
+            if len(reached) == wanted:
+                break
+            layer, group = following, group + 1
+        return reached
+
+    def _expand(self, layer: list[Any]) -> list[Any]:
+        found: list[Any] = []
+        for chunk in chunks(layer, _WIDE):
+            found += self._unseen(self.edges.of(chunk))
+        return found
+
+    def _unseen(self, values: list[Any]) -> list[Any]:
+        by_id = dict(zip(map(id, values), values, strict=True))
+        fresh = by_id.keys() - self.visited
+        self.visited |= fresh
+        return [by_id[number] for number in fresh]
+
+    def path_to(self, target: int) -> Path | None:
+        """The shortest path to an object that was reached; of several, the first by their texts."""
+        end = self._find(target)
+        if end is None:
+            return None
+        return _Back(self, self._layers, self._groups).path(*end)
+
+    def _find(self, target: int) -> tuple[int, Any] | None:
+        for position, layer in enumerate(self._layers):
+            for value in layer:
+                if id(value) == target:
+                    return position, value
+        return None
+
+    def close(self) -> None:
+        """Let go of everything visited."""
+        self._layers.clear()
+        self.roots = []
+        self.edges = Edges()
+        self.visited.clear()
+
+
+class _Back:
+    """The way back from one object: all of its shortest paths, of which one is chosen."""
+
+    def __init__(self, walk: Walk, layers: list[list[Any]], groups: list[int]) -> None:
+        self._edges = walk.edges
+        self._roots = walk.roots
+        self._layers = layers
+        self._groups = groups
+
+    def path(self, position: int, target: Any) -> Path:
+        """The path to an object of a layer."""
+        steps = self._predecessors(position, target)
+        best = self._best(steps)
+        root, hops = best[id(target)]
+        # without the root's value: a path that is kept must keep nothing alive
+        return Path(root._replace(value=None), tuple(hops), written(root, hops))
+
+    def _predecessors(self, position: int, target: Any) -> list[dict[int, Any]]:
+        """The objects on any shortest path, by layer, the target's layer last."""
+        wanted: list[dict[int, Any]] = [{} for _ in range(position + 1)]
+        wanted[position] = {id(target): target}
+        for at in range(position, 0, -1):
+            if wanted[at]:
+                for earlier in self._layers_before(at):
+                    wanted[earlier] |= self._parents(self._layers[earlier], wanted[at])
+        return wanted
+
+    def _layers_before(self, at: int) -> list[int]:
+        """The layers from which an object of a layer was found: of its group where it is a dictionary."""
+        group = self._groups[at - 1]
+        if self._groups[at] == group:
+            return [at - 1]
+        return [earlier for earlier in range(at) if self._groups[earlier] == group]
+
+    def _parents(self, layer: list[Any], wanted: dict[int, Any]) -> dict[int, Any]:
+        ids = wanted.keys()
+        found: dict[int, Any] = {}
+        for chunk in chunks(layer, _NARROW):
+            if not ids.isdisjoint(map(id, self._edges.of(chunk))):
+                for value in chunk:
+                    if not ids.isdisjoint(map(id, self._edges.of([value]))):
+                        found[id(value)] = value
+        return found
+
+    def _best(self, steps: list[dict[int, Any]]) -> dict[int, tuple[Root, list[Hop]]]:
+        best: dict[int, tuple[Root, list[Hop]]] = {}
+        for root in self._roots:
+            if id(root.value) in steps[0] and id(root.value) not in best:
+                best[id(root.value)] = root, []
+        for at, values in enumerate(steps[1:], start=1):
+            before = [value for earlier in self._layers_before(at) for value in steps[earlier].values()]
+            for value in values.values():
+                holders = [parent for parent in before if self._leads(parent, value)]
+                ways = [self._extended(best[id(parent)], parent, value) for parent in holders]
+                if ways:
+                    best[id(value)] = min(ways, key=_order)
+        return best
+
+    def _leads(self, parent: Any, child: Any) -> bool:
+        return any(found is child for found in self._edges.of([parent]))
+
+    def _extended(self, way: tuple[Root, list[Hop]], parent: Any, child: Any) -> tuple[Root, list[Hop]]:
+        return way[0], [*way[1], hop(self._edges, parent, child)]
+
+
+def hop(edges: Edges, parent: Any, child: Any) -> Hop:
+    """The reference from one object to another, written down."""
+    native = edges.native(parent)
+    name = type(child).__name__
+    text = label(parent, child, native)
+    return Hop(text, name, any(found is child for _, found in native))
+
+
+def written(root: Root, hops: Iterable[Hop]) -> str:
+    """A path as a person would write it."""
+    tail = "".join(one.label for one in hops)
+    if root.kind is RootKind.FRAME:
+        return fold(_FIRST_LOCAL.sub(r"\1", tail))
+    return fold(f"{root.name}{tail}")
+
+
+_FIRST_LOCAL = re.compile(r"^\['([^'\\]+)'\]")
+
+
+def _order(way: tuple[Root, list[Hop]]) -> tuple[str, str, str]:
+    return written(*way), way[0].kind, way[0].name

@@ -1,0 +1,163 @@
+"""The guard: a context manager for one's own training loop, which raises where each step keeps memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+from ckpt_conformance.instruments.growth import Growth, Trend, judge_growth
+from ckpt_conformance.leaks.baseline import compare, load_baseline
+from ckpt_conformance.leaks.kinds import find_leaks
+from ckpt_conformance.leaks.model import Kind, Leak, LeakReport
+from ckpt_conformance.leaks.text import as_text
+from ckpt_conformance.leaks.watch import StepWatch
+
+QUANTITIES = ("tensors", "bytes", "nodes", "grad_bytes", "allocated")
+
+
+class LeakError(AssertionError):
+    """A step keeps memory; the message is the report as text.
+
+    Attributes:
+        report: The report as data.
+    """
+
+    def __init__(self, report: LeakReport) -> None:
+        super().__init__(as_text(report))
+        self.report = report
+
+
+class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress` is
+    """Watch the steps of a training loop, and raise `LeakError` on exit if they keep memory.
+
+        with leak_guard(steps=6, warmup=2) as steps:
+            for _ in steps:
+                trainer.step(batch)
+
+    The loop runs `steps` times. What grows at every step after the warm-up leaks; growth every k-th step is
+    found where the steps cover three such periods. The garbage collector rests meanwhile.
+
+    Args:
+        steps: How many steps to run, warm-up included.
+        warmup: How many of the first steps may build caches and optimizer state.
+        device: Count the tensors of this device alone, such as `"cuda"`; None counts all.
+        baseline: A TOML file of known leaks, which do not raise.
+
+    Raises:
+        LeakError: On exit, where there is a leak that the baseline does not know.
+        ValueError: Fewer than two steps to count after the warm-up, or a warm-up of none.
+        RuntimeError: On exit, if the loop ran too few steps to tell.
+    """
+
+    def __init__(
+        self,
+        steps: int = 6,
+        warmup: int = 2,
+        device: torch.device | str | None = None,
+        baseline: str | Path | None = None,
+    ) -> None:
+        if warmup < 1 or steps < warmup + 2:
+            raise ValueError(f"steps={steps}, warmup={warmup}: at least 1 step of warm-up and 2 after it")
+        self.report: LeakReport | None = None
+        self._steps = steps
+        self._warmup = warmup
+        self._device = None if device is None else torch.device(device)
+        self._known = load_baseline(baseline) if baseline is not None else ()
+        self._watch = StepWatch(self._device)
+        self._seconds = 0.0
+
+    def __enter__(self) -> Steps:
+        self._watch.start()
+        return Steps(self._steps, self._observe)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._watch.thaw()
+        try:
+            if kind is None:
+                self._judge()
+        finally:
+            self._watch.stop()
+
+    def _judge(self) -> None:
+        seen = len(self._watch.censuses)
+        if seen < self._warmup + 2:
+            raise RuntimeError(f"the guard saw {seen} steps end, too few to tell; run all {self._steps}")
+        self.report = self._judged()
+        if self.report.new:
+            raise LeakError(self.report)
+
+    def _observe(self) -> None:
+        began = time.perf_counter()
+        if self._device is not None and self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        self._watch.observe(warming_up=len(self._watch.censuses) < self._warmup)
+        self._seconds += time.perf_counter() - began
+
+    def _judged(self) -> LeakReport:
+        began = time.perf_counter()
+        growth = self._growth()
+        leaks = self._leaks(growth) if any(one.leaks for one in growth.values()) else ()
+        report = LeakReport(
+            steps=len(self._watch.censuses),
+            warmup=self._warmup,
+            device=str(self._device or "all"),
+            growth=growth,
+            leaks=leaks,
+            notes=_notes(growth),
+        )
+        self._seconds += time.perf_counter() - began
+        return compare(replace(report, seconds=self._seconds), self._known)
+
+    def _growth(self) -> dict[str, Growth]:
+        levels = {name: [getattr(one, name) for one in self._watch.censuses] for name in QUANTITIES}
+        return {
+            name: judge_growth(series, self._warmup) for name, series in levels.items() if None not in series
+        }
+
+    def _leaks(self, growth: dict[str, Growth]) -> tuple[Leak, ...]:
+        # what the last step made may rightly live until the next one
+        found = find_leaks(self._watch.survivors(self._warmup, len(self._watch.censuses)))
+        return tuple(found) or (_without_object(growth),)
+
+
+class Steps:
+    """The steps of a guard, to run a loop over; counts from 0."""
+
+    def __init__(self, number: int, ended: Callable[[], None]) -> None:
+        self._number = number
+        self._ended = ended
+
+    def __len__(self) -> int:
+        return self._number
+
+    def __iter__(self) -> Iterator[int]:
+        for step in range(self._number):
+            yield step
+            self._ended()
+
+
+def _without_object(growth: dict[str, Growth]) -> Leak:
+    name, worst = next((name, one) for name, one in growth.items() if one.leaks)
+    return Leak(
+        kind=Kind.NO_OBJECT,
+        fingerprint="0" * 12,
+        root="only native references",
+        root_name="",
+        holder=f"nothing that could be seen ({name} grow)",
+        trace="",
+        bytes=worst.levels[-1] - worst.levels[worst.warmup - 1],
+    )
+
+
+def _notes(growth: dict[str, Growth]) -> tuple[str, ...]:
+    short = [name for name, one in growth.items() if one.trend is Trend.TOO_SHORT]
+    if not short:
+        return ()
+    return (f"{', '.join(short)} grew too seldom to tell: run more steps to see whether it repeats",)

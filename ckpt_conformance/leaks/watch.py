@@ -1,0 +1,86 @@
+"""Levels and births, step by step, at a cost that depends on what the steps made and not on the heap."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ckpt_conformance.instruments.census import Census, take_census, tensors_among
+
+
+class StepWatch:
+    """Takes a census after each step, and remembers in which step each tensor was first seen.
+
+    While it runs, what was there before is frozen: the collector does not list it, so that a census looks at
+    the steps' own objects. The collector itself rests, so that a cycle is seen at the same step in each run.
+    Tensors are referred to weakly.
+    """
+
+    def __init__(self, device: torch.device | None) -> None:
+        self._device = device
+        self._born: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+        self._before: list[weakref.ref[Tensor]] = []
+        self._was_on = False
+        self._freezes = False
+        self.censuses: list[Census] = []
+
+    def start(self) -> None:
+        """Freeze what is there."""
+        self._was_on = gc.isenabled()
+        gc.disable()
+        # someone else's frozen objects would come back with ours
+        self._freezes = gc.get_freeze_count() == 0
+        self._freeze(tensors_among(gc.get_objects()), leaves_only=True)
+
+    def thaw(self) -> None:
+        """Let the collector list everything again, so that holders can be looked for; it still rests."""
+        if self._freezes:
+            gc.unfreeze()
+
+    def stop(self) -> None:
+        """Leave the collector as it was."""
+        if self._was_on:
+            gc.enable()
+
+    def observe(self, *, warming_up: bool) -> None:
+        """Note a step's end."""
+        visible = tensors_among(gc.get_objects())
+        known = {id(tensor) for tensor in visible}
+        also = [tensor for tensor in _alive(self._before) if id(tensor) not in known]
+        self.censuses.append(take_census(self._device, also=also))
+        del also
+        self._note(visible)
+        if warming_up:
+            # imports and caches of the first step; without this each census would look at them again
+            self._freeze(visible)
+
+    def _note(self, visible: list[Tensor]) -> None:
+        step = len(self.censuses)
+        for tensor in visible:
+            known = self._born.get(id(tensor))
+            if known is None or known[0]() is not tensor:
+                self._born[id(tensor)] = weakref.ref(tensor), step
+
+    def _freeze(self, tensors: list[Tensor], *, leaves_only: bool = False) -> None:
+        if self._freezes:
+            self._before += [weakref.ref(one) for one in tensors if not leaves_only or _may_have_grad(one)]
+            gc.freeze()
+
+    def survivors(self, after: int, before: int) -> list[tuple[Tensor, int]]:
+        """The tensors that live and were first seen in a step later than one and earlier than another."""
+        found = [(seen(), step) for seen, step in self._born.values() if after < step < before]
+        return [(tensor, step) for tensor, step in found if tensor is not None]
+
+
+def _may_have_grad(tensor: Tensor) -> bool:
+    with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 - a subclass could run code of its own
+        return tensor.is_leaf and tensor.requires_grad
+
+
+def _alive(references: Iterable[weakref.ref[Any]]) -> list[Any]:
+    return [value for reference in references if (value := reference()) is not None]
