@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from .engine import Frame
 
+_known_to_compilers: Any = torch_checkpoint
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ def checkpoint(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -
     """
     if torch.compiler.is_compiling():
         # a compiler decides itself what is recomputed, and knows regions by torch's own function
-        return cast("T", torch_checkpoint(function, *args, use_reentrant=False, **kwargs))
+        compiled: T = _known_to_compilers(function, *args, use_reentrant=False, **kwargs)
+        return compiled
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
     result: T = Frame(function, args, kwargs).forward(args, kwargs)
