@@ -210,6 +210,7 @@ class RegionModule(nn.Module):
                 f"p{number}",
                 torch.nn.Parameter(parameter) if not isinstance(parameter, nn.Parameter) else parameter,
             )
+        self.train(getattr(region.fn, "training", True))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the region's function."""
