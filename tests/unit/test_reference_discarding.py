@@ -92,7 +92,9 @@ def test_an_output_that_is_its_input_is_kept():
     loss.backward()
 
 
-@pytest.mark.parametrize("view", [lambda x: x.view(-1), lambda x: x[1:], lambda x: x.t(), lambda x: x.detach()])
+@pytest.mark.parametrize(
+    "view", [lambda x: x.view(-1), lambda x: x[1:], lambda x: x.t(), lambda x: x.detach()]
+)
 def test_an_output_that_is_a_view_of_its_input_leaves_the_input_intact(view):
     x = sample(4, 6) * 1
     before = x.detach().clone()
@@ -316,7 +318,7 @@ def test_a_recompute_with_other_outputs_is_refused(kind):
         return sum(out.exp().sin().sum() for out in outs)
 
     _, loss = run(fn, consumer, sample(4, 6))
-    with pytest.raises(CheckpointError, match="the recompute of|share memory otherwise"):
+    with pytest.raises(CheckpointError, match=r"the recompute of|share memory otherwise"):
         loss.backward()
 
 

@@ -18,7 +18,7 @@ from ..patience import patiently
 from .captured import Captured, captured_values
 from .discarded import restore_first
 from .graph import forget_contexts, mark_of_now
-from .inputs import SavedInputs
+from .inputs import SavedInputs, cut
 from .slots import Loan, Mark, Slot, Value
 from .tasks import Task, current_task
 
@@ -100,11 +100,16 @@ class Frame:
         inputs = self._inputs.tensors(self.name)
         self.captured.check(self.name)
         restore_first([*inputs, *self.captured.tensors()])
-        args, kwargs = self._inputs.cut(inputs)
+        cuts = [cut(tensor) for tensor in inputs]
+        args, kwargs = self._inputs.rebuilt(cuts)
         collected = _Collected(self.name, self.marks)
-        with self._ambient.replayed(), collected.hooks():
-            started = mark_of_now()
-            leaves = tree_leaves(self._fn(*args, **kwargs))
+        try:
+            with self._ambient.replayed(), collected.hooks():
+                started = mark_of_now()
+                leaves = tree_leaves(self._fn(*args, **kwargs))
+        finally:
+            for tensor in cuts:
+                _drop_gradient(tensor)
         values = collected.hand_over()
         self._check_count(len(values))
         receive = None if self.receiver is None else self.receiver()
@@ -164,6 +169,12 @@ class _Collected:
                 f"the recompute of {self._name} differs from its forward in saved tensor {number}: "
                 f"{difference}"
             )
+
+
+def _drop_gradient(tensor: Tensor) -> None:
+    """A backward within the region leaves a gradient on a leaf that the region may keep."""
+    if tensor.is_leaf and tensor.requires_grad:
+        tensor.grad = None
 
 
 def _unpack(slot: Slot) -> Tensor:

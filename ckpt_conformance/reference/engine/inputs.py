@@ -21,7 +21,7 @@ class SavedInputs:
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         leaves, self._spec = tree_flatten((args, kwargs))
         self._places = [place for place, leaf in enumerate(leaves) if _is_savable(leaf)]
-        self._node = _save([leaves[place] for place in self._places])
+        self._saver = _save([leaves[place] for place in self._places])
         for place in self._places:
             leaves[place] = None
         self._leaves = leaves
@@ -37,7 +37,7 @@ class SavedInputs:
             CheckpointError: One of them was changed in place since.
         """
         try:
-            return list(self._node.saved_tensors)
+            return list(self._saver.grad_fn.saved_tensors)
         except RuntimeError as error:
             if "modified by an inplace operation" not in str(error) or isinstance(error, CheckpointError):
                 raise
@@ -46,11 +46,11 @@ class SavedInputs:
                 f"recomputed: {error}"
             ) from error
 
-    def cut(self, tensors: list[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The inputs for the recompute: as passed, without the graph that leads to them."""
+    def rebuilt(self, tensors: list[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The inputs as passed, with these in place of the saved tensors."""
         leaves = list(self._leaves)
         for place, tensor in zip(self._places, tensors, strict=True):
-            leaves[place] = cut(tensor)
+            leaves[place] = tensor
         args, kwargs = tree_unflatten(leaves, self._spec)
         return args, kwargs
 
@@ -76,8 +76,9 @@ def cut(tensor: Tensor) -> Tensor:
 
 
 def _save(tensors: list[Tensor]) -> Any:
+    """An empty tensor whose node has saved the tensors; before torch 2.13 the node dies with its tensor."""
     with torch.enable_grad():
-        return _Saver.apply(torch.empty(0, requires_grad=True), tensors).grad_fn
+        return _Saver.apply(torch.empty(0, requires_grad=True), tensors)
 
 
 class _Saver(torch.autograd.Function):
