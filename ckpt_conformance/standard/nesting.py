@@ -204,7 +204,13 @@ def inner_inputs_are_freed(candidate: Candidate, lab: Lab) -> None:
         _expect_freed(candidate, lab, way, make)
 
 
-@requirement("nesting/thousands-of-regions", MUST, since="2026.12", source="pytorch/pytorch#6959")
+@requirement(
+    "nesting/thousands-of-regions",
+    MUST,
+    since="2026.12",
+    source="pytorch/pytorch#6959",
+    slow="2000 regions, forward and backward",
+)
 def thousands_of_regions(candidate: Candidate, lab: Lab) -> None:
     """A graph of two thousand regions goes backward without a stack overflow.
 
