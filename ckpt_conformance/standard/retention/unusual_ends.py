@@ -8,7 +8,7 @@ from ckpt_conformance.candidate import Candidate
 from ckpt_conformance.instruments.watch import ObjectWatch, StorageWatch
 from ckpt_conformance.regions import Region
 from ckpt_conformance.standard.lab import Lab
-from ckpt_conformance.standard.registry import MUST, SHOULD, requirement
+from ckpt_conformance.standard.registry import MUST, RECOMPUTING, SHOULD, requirement
 from ckpt_conformance.standard.retention.probe import (
     ELEMENTS,
     Planned,
@@ -69,14 +69,18 @@ def partial_backward(candidate: Candidate, lab: Lab) -> None:
     """
     with quiet(candidate, lab):
         watch = StorageWatch()
-        first, second = candidate.run(_two_outputs(lab, watch))
+        first, second = candidate.run(_two_outputs(lab, watch), _apart)
         backward(first)
         del first, second
         expect_freed("tensors of the region outlive a partial backward", watch)
 
 
 @requirement(
-    "retention/partial-backward-with-the-graph-alive", SHOULD, since="2026.12", source="pytorch/pytorch#82482"
+    "retention/partial-backward-with-the-graph-alive",
+    SHOULD,
+    since="2026.12",
+    source="pytorch/pytorch#82482",
+    styles=RECOMPUTING,
 )
 def partial_backward_with_the_graph_alive(candidate: Candidate, lab: Lab) -> None:
     """After a backward from one of two outputs no recomputed value waits for the other's.
@@ -87,10 +91,16 @@ def partial_backward_with_the_graph_alive(candidate: Candidate, lab: Lab) -> Non
     """
     with quiet(candidate, lab):
         watch = StorageWatch()
-        first, second = candidate.run(_two_outputs(lab, watch))
+        first, second = candidate.run(_two_outputs(lab, watch), _apart)
         backward(first)
         expect_freed("recomputed values that a partial backward did not use are kept", watch)
     del first, second
+
+
+def _apart(pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """A consumer that leaves the two outputs' graphs apart."""
+    first, second = pair
+    return first.sin(), second.sin()
 
 
 def _two_outputs(lab: Lab, watch: StorageWatch) -> Region:
