@@ -50,7 +50,7 @@ class _NotesNeeds(torch.autograd.Function):
         return x * frozen
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         x, frozen = ctx.saved_tensors
         ctx.log.append(f"needs {ctx.needs_input_grad[:2]}")
         return gradient * frozen, gradient * x if ctx.needs_input_grad[1] else None, None
@@ -84,7 +84,7 @@ class _NotesGradients(torch.autograd.Function):
         return x * 2, x * 3
 
     @staticmethod
-    def backward(ctx: Any, first: Tensor | None, second: Tensor | None) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, first: Tensor | None, second: Tensor | None) -> Any:
         (x,) = ctx.saved_tensors
         ctx.log.append(f"gradients there: {first is not None}, {second is not None}")
         total = torch.zeros_like(x)
@@ -157,7 +157,7 @@ class _RunsARegion(torch.autograd.Function):
         return x * 2
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         (x,) = ctx.saved_tensors
         with torch.enable_grad():
             ctx.run()

@@ -104,7 +104,7 @@ def freed_graph(candidate: Candidate, lab: Lab) -> None:
 
 def _saving_nothing(output: Tensor) -> Tensor:
     """A consumer whose own backward would not notice that the graph was freed."""
-    return output * 2
+    return -output
 
 
 @requirement(
@@ -143,7 +143,12 @@ def double_backward(candidate: Candidate, lab: Lab) -> None:
 
 
 @requirement(
-    "engine/forward-ad", MAY, since="2026.12", source="pytorch/pytorch#90105", capability="forward-ad"
+    "engine/forward-ad",
+    MAY,
+    since="2026.12",
+    source="pytorch/pytorch#90105",
+    capability="forward-ad",
+    slow="the first dual tensor of a process makes torch import its decompositions",
 )
 def forward_mode(candidate: Candidate, lab: Lab) -> None:
     """A forward-mode tangent goes through a region as in the plain run, or the region refuses.

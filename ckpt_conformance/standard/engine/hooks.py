@@ -155,8 +155,9 @@ def module_backward_hooks(candidate: Candidate, lab: Lab) -> None:
 
     def program(which: Candidate, bench: Lab, log: Log) -> None:
         module = seeded_module(lambda: nn.Sequential(nn.Linear(8, 8), nn.Tanh()), bench.device)
-        module[0].register_full_backward_pre_hook(lambda _m, _g: log.append("pre"))
-        module[0].register_full_backward_hook(lambda _m, _i, _o: log.append("post"))
+        linear = next(module.children())
+        linear.register_full_backward_pre_hook(lambda _m, _g: log.append("pre"))
+        linear.register_full_backward_hook(lambda _m, _i, _o: log.append("post"))
         backward(which.run(module_region(module, bench.tensor(4, 8))))
 
     expect_same_log(candidate, lab, program)

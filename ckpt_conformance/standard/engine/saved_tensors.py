@@ -109,7 +109,12 @@ def saved_tensor_hooks_paired(candidate: Candidate, lab: Lab) -> None:
     """
     x, weight = leaves(lab)
     packed: list[Tensor] = []
-    with saved_tensors_hooks(lambda tensor: packed.append(tensor) or tensor, lambda tensor: tensor):
+
+    def pack(tensor: Tensor) -> Tensor:
+        packed.append(tensor)
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
         result = candidate.run(region(x, weight))
         backward(result)
         packed.clear()

@@ -19,14 +19,15 @@ from ckpt_conformance.standard.registry import MUST, SHOULD, requirement
 class _ReadsTwice(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_forbackward(x)
+        ctx.save_for_backward(x)
         return x.sin()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (first,) = ctx.saved_tensors
         (second,) = ctx.saved_tensors
-        return gradient * (first + second).mul(0.5).cos()
+        given: Tensor = gradient * (first + second).mul(0.5).cos()
+        return given
 
 
 @requirement(
@@ -79,13 +80,14 @@ def leaf_made_inside(candidate: Candidate, lab: Lab) -> None:
 class _ReadsOnce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_forbackward(x)
+        ctx.save_for_backward(x)
         return x.sin()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return gradient * x.cos()
+        given: Tensor = gradient * x.cos()
+        return given
 
 
 @requirement("recompute/identity-of-frozen-tensors", SHOULD, since="2026.12", source="pytorch/pytorch#127959")
@@ -102,11 +104,11 @@ def identity_of_frozen_tensors(candidate: Candidate, lab: Lab) -> None:
     class Scale(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor, by: Tensor) -> Tensor:
-            ctx.save_forbackward(by)
+            ctx.save_for_backward(by)
             return x * by
 
         @staticmethod
-        def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[override]
+        def backward(ctx: Any, gradient: Tensor) -> Any:
             (by,) = ctx.saved_tensors
             seen.append(by is frozen)
             return gradient * by, None
