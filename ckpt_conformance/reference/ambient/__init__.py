@@ -1,4 +1,4 @@
-"""The state around a region that its recompute has to see again: generators, autocast, defaults, modes."""
+"""The state around a region that its recompute has to see again, one kind a file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from .autocast import Autocast
 from .generators import Generators
 from .modes import Modes
+from .streams import Streams
 
 __all__ = ["Ambient"]
 
@@ -24,6 +25,7 @@ class Ambient:
 
     def __init__(self, values: list[Any]) -> None:
         self.generators = Generators(values)
+        self.streams = Streams()
         self._autocast = Autocast()
         self._modes = Modes()
         self._dtype = torch.get_default_dtype()
@@ -32,6 +34,7 @@ class Ambient:
     def replayed(self) -> Iterator[None]:
         """The captured state in place; the present one is put back at the end, also after an exception."""
         with contextlib.ExitStack() as stack:
+            stack.enter_context(self.streams.replayed())
             stack.enter_context(self.generators.replayed())
             stack.enter_context(self._autocast.replayed())
             stack.enter_context(_default_dtype(self._dtype))

@@ -75,6 +75,7 @@ class Frame:
             again = task.reread(slot)
             if again is None:
                 again = self._take(task, number)
+                self._ambient.streams.hand_over(again)
                 task.remember(slot, again)
         return again
 
