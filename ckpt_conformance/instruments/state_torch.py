@@ -11,6 +11,7 @@ from torch._C import _autograd
 from torch.autograd import forward_ad
 from torch.nn.modules import module as module_hooks
 from torch.overrides import _get_current_function_mode_stack
+from torch.utils import _device
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
 from ckpt_conformance.instruments.state_piece import Piece, mapping_words, opaque_words, stack_words
@@ -22,6 +23,7 @@ SavedHooks = tuple[tuple[tuple[Any, Any], ...], str | None]
 """The pairs of saved-tensor hooks, bottom first, and the message they are disabled with, if they are."""
 
 _never_left: list[Any] = []
+_contexts: Any = _device
 _memory_filling: Any = torch.utils.deterministic
 
 
@@ -156,14 +158,21 @@ def _common(one: tuple[Any, ...], two: tuple[Any, ...]) -> int:
     return count
 
 
-def read_default_device_mode() -> Any:
-    """What torch.set_default_device keeps for this thread."""
-    return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+def read_default_device() -> tuple[Any, Any]:
+    """What torch.set_default_device keeps for this thread, and which device the contexts say is current."""
+    return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None), _contexts.CURRENT_DEVICE
 
 
-def put_back_default_device_mode(mode: Any) -> None:
-    """Let torch.set_default_device know again which mode is its own."""
-    torch._GLOBAL_DEVICE_CONTEXT.device_context = mode
+def put_back_default_device(state: tuple[Any, Any]) -> None:
+    """Let torch.set_default_device know again which mode is its own, and which device is current."""
+    torch._GLOBAL_DEVICE_CONTEXT.device_context, _contexts.CURRENT_DEVICE = state
+
+
+def default_device_words(before: tuple[Any, Any], after: tuple[Any, Any]) -> str:
+    """Which device was the current one and is now."""
+    if before[1] != after[1]:
+        return f"{before[1]} became {after[1]}"
+    return "" if before[0] is after[0] else "set anew"
 
 
 def read_saved_hooks() -> SavedHooks:
@@ -279,7 +288,7 @@ TORCH_PIECES = (
     # modes first: with a foreign one left active, every operation after it would go through that
     Piece("torch function modes", read_function_modes, put_back_function_modes, stack_words),
     Piece("torch dispatch modes", read_dispatch_modes, put_back_dispatch_modes, stack_words),
-    Piece("default device", read_default_device_mode, put_back_default_device_mode),
+    Piece("default device", read_default_device, put_back_default_device, default_device_words),
     Piece("saved-tensor hooks", read_saved_hooks, put_back_saved_hooks, saved_hooks_words),
     Piece("forward-mode level", read_dual_level, put_back_dual_level),
     Piece("inference mode", torch.is_inference_mode_enabled, put_back_inference_mode),
