@@ -33,7 +33,7 @@ def read_expectations(path: Path, ids: Collection[str]) -> dict[str, Expected]:
     """Read an expectations file.
 
     Args:
-        path: A TOML file of `[[expected]]` tables with `id`, `reason` and, if wanted, `kind`, `issue`, `when`.
+        path: A TOML file of `[[expected]]` tables: `id`, `reason`, and if wanted `kind`, `issue`, `when`.
         ids: The ids of the standard.
 
     Raises:

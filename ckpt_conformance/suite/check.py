@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from ckpt_conformance.candidate import Candidate
+from ckpt_conformance.expectations import check_all, settled
 from ckpt_conformance.report.model import NONCONFORMING, Finding
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import requirements
 from ckpt_conformance.suite.judge import judge
+from ckpt_conformance.suite.selection import selected
 
 
 class NonconformityError(AssertionError):
@@ -20,6 +22,7 @@ def check_checkpoint(
     candidate: Candidate,
     *,
     select: Iterable[str] = (),
+    full: bool = False,
     lab: Lab | None = None,
     on_fail: Literal["raise"] | None = "raise",
     callback: Callable[[Finding], None] | None = None,
@@ -31,6 +34,7 @@ def check_checkpoint(
     Args:
         candidate: What to verify.
         select: Families or requirement ids; all of them when empty.
+        full: Whether to run the slow requirements of `--level full` too.
         lab: Where to run; the CPU when None.
         on_fail: `"raise"` to raise after the last requirement, None to leave it to the caller.
         callback: Called with each finding as it comes.
@@ -40,13 +44,15 @@ def check_checkpoint(
 
     Raises:
         NonconformityError: A requirement failed and `on_fail` is `"raise"`.
+        SelectionError: `select` names nothing that exists.
+        ExpectationsError: The candidate expects the failure of a requirement that does not exist.
     """
-    wanted = frozenset(select)
+    standard = list(requirements())
+    expected = candidate.expected_failures
+    check_all(f"candidate {candidate.name!r}", expected, {made.id for made in standard})
     findings = []
-    for requirement in requirements():
-        if requirement.full or (wanted and not wanted & {requirement.id, requirement.family}):
-            continue
-        findings.append(judge(requirement, candidate, lab or Lab()))
+    for requirement in selected(standard, select, full=full):
+        findings.append(settled(judge(requirement, candidate, lab or Lab()), expected))
         if callback is not None:
             callback(findings[-1])
     failed = [finding for finding in findings if finding.verdict in NONCONFORMING]

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 
 from ckpt_conformance.candidate import PLAIN, Candidate, Style
 from ckpt_conformance.instruments.state import isolated
@@ -26,14 +32,39 @@ def judge(requirement: Requirement, candidate: Candidate, lab: Lab) -> Finding:
 
     Raises:
         SuiteFaultError: The check raises something else than a violation also where nothing is checkpointed.
+        KeyboardInterrupt: The user interrupted; one that the candidate raised is a finding.
     """
     reason = why_not_applicable(requirement, candidate, lab)
     if reason is not None:
         return _finding(requirement, Verdict.NOT_APPLICABLE, reason)
     started = time.perf_counter()
-    with isolated():
+    with _interrupts() as interrupted, warnings.catch_warnings():
+        # the warning filters of whoever runs us must not turn a candidate's warning into an error
+        warnings.simplefilter("ignore")
         finding = _checked(requirement, candidate, lab)
+    if interrupted:
+        raise KeyboardInterrupt
     return replace(finding, seconds=time.perf_counter() - started)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Note the user's interrupts: they end the run, while a candidate may raise KeyboardInterrupt itself."""
+    seen: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield seen
+        return
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def why_not_applicable(requirement: Requirement, candidate: Candidate, lab: Lab) -> str | None:
@@ -47,10 +78,11 @@ def why_not_applicable(requirement: Requirement, candidate: Candidate, lab: Lab)
 
 def _checked(requirement: Requirement, candidate: Candidate, lab: Lab) -> Finding:
     try:
-        requirement.check(candidate, lab)
+        with isolated():
+            requirement.check(candidate, lab)
     except Violation as violation:
         return _failed(requirement, candidate, violation)
-    except Exception as error:  # noqa: BLE001 - a candidate may raise anything
+    except BaseException as error:  # noqa: BLE001 - a candidate may raise anything, SystemExit included
         return _raised(requirement, candidate, lab, error)
     return _finding(requirement, Verdict.PASSED, requirement.sentence)
 
@@ -66,11 +98,11 @@ def _failed(requirement: Requirement, candidate: Candidate, violation: Violation
     )
 
 
-def _raised(requirement: Requirement, candidate: Candidate, lab: Lab, error: Exception) -> Finding:
+def _raised(requirement: Requirement, candidate: Candidate, lab: Lab, error: BaseException) -> Finding:
     _refuse_own_fault(requirement, lab, error)
-    said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    said = _said(error)
     left_out = requirement.capability is not None and requirement.capability not in candidate.capabilities
-    if left_out and isinstance(error, CLEAR_REFUSALS) and str(error):
+    if left_out and isinstance(error, CLEAR_REFUSALS) and _message(error):
         return replace(_finding(requirement, Verdict.REFUSED, f"refused by {said}"), found=said)
     trace = tuple(
         line for entry in traceback.format_tb(error.__traceback__) for line in entry.rstrip().split("\n")
@@ -79,12 +111,25 @@ def _raised(requirement: Requirement, candidate: Candidate, lab: Lab, error: Exc
     return _failed(requirement, candidate, violation)
 
 
-def _refuse_own_fault(requirement: Requirement, lab: Lab, error: Exception) -> None:
+def _said(error: BaseException) -> str:
+    message = _message(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return " ".join(str(error).split())[:300]
+    except Exception as again:  # noqa: BLE001 - an exception of the candidate's may not even have words
+        return f"(its message cannot be had: str() raised {type(again).__name__})"
+
+
+def _refuse_own_fault(requirement: Requirement, lab: Lab, error: BaseException) -> None:
     """Tell a broken check from a broken candidate: run it where nothing is checkpointed."""
     if Style.FUNCTION not in requirement.styles:
         return
     try:
-        requirement.check(PLAIN, lab)
+        with isolated():
+            requirement.check(PLAIN, lab)
     except Violation:
         return
     except Exception as again:

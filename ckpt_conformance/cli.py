@@ -1,0 +1,83 @@
+"""The command line: `ckpt-conformance COMMAND`. Each command is a module of `ckpt_conformance.commands`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ckpt_conformance import __version__
+
+COMMANDS: Final[Mapping[str, str]] = {
+    "run": "verify a candidate and say what fails, and why",
+    "list": "list the candidates that have a name, or the requirements",
+    "explain": "say what a requirement asks for, why, and how to meet it",
+    "expect": "write down which failures are known, with reasons",
+}
+"""The name of each command, which is its module's too, to what it does."""
+
+CANNOT_START: Final = 2
+"""The exit code where the user has something to mend: bad input."""
+
+_EXAMPLES: Final = """\
+examples:
+  ckpt-conformance run                              verify the bundled reference
+  ckpt-conformance run torch-nonreentrant           verify a published implementation
+  ckpt-conformance run my.module:checkpoint         verify your own
+  ckpt-conformance COMMAND --help                   say more about a command
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        The exit code: 0 conforms, 1 does not, 2 cannot be started, 3 a fault in the suite.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    name = given[0] if given else ""
+    if name not in COMMANDS:
+        _parser().parse_args(given or ["--help"])
+        return CANNOT_START
+    command: Any = importlib.import_module(f"ckpt_conformance.commands.{name}")
+    parser = argparse.ArgumentParser(f"ckpt-conformance {name}", description=command.__doc__.split("\n")[0])
+    command.add_arguments(parser)
+    try:
+        return int(command.execute(parser.parse_args(given[1:])))
+    except BrokenPipeError:
+        # whoever read our output has seen enough; nothing may be written to it at exit either
+        sys.stdout = None  # type: ignore[assignment]
+        return 0
+    except Exception as error:
+        if not _is_bad_input(error):
+            raise
+        print(f"ckpt-conformance: error: {error}", file=sys.stderr)
+        return CANNOT_START
+
+
+def _is_bad_input(error: Exception) -> bool:
+    # imported here, since torch comes with it and `--help` is to be quick
+    from ckpt_conformance.report.explain import UnknownRequirementError
+    from ckpt_conformance.suite.options import BAD_INPUT
+
+    return isinstance(error, (*BAD_INPUT, UnknownRequirementError))
+
+
+def _parser() -> argparse.ArgumentParser:
+    commands = "".join(f"  {name:<10}{told}\n" for name, told in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        "ckpt-conformance",
+        usage="ckpt-conformance COMMAND ...",
+        description="Verify implementations of activation checkpointing against a written standard.",
+        epilog=f"commands:\n{commands}\n{_EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
+    parser.add_argument("--version", action="version", version=f"ckpt-conformance {__version__}")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

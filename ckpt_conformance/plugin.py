@@ -1,0 +1,56 @@
+"""The pytest plugin: hooks and options, no logic.
+
+Everyone who has the package installed pays for this module in every test run, so it imports nothing heavy
+until one of its options, hooks or fixtures is used.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ckpt_conformance import hooks
+
+pytest_plugins = ("ckpt_conformance.fixtures",)
+
+_FLAGS = (
+    ("device", "DEVICE", "where requirements run: cpu (the default), cuda or auto"),
+    ("style", "STYLE", "the calling style: function, discarding, wrapper or context"),
+    ("level", "LEVEL", "full: run the slow requirements too"),
+    ("expect", "FILE", "what is expected to fail, and why: a TOML file"),
+    ("timeout", "SECONDS", "how long one requirement may take (20)"),
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of `pytest --pyargs ckpt_conformance.suite`."""
+    group = parser.getgroup("ckpt_conformance", "conformance of a checkpoint implementation")
+    group.addoption(
+        "--ckpt-candidate", action="append", metavar="CANDIDATE", help="what to verify; repeatable"
+    )
+    group.addoption("--ckpt-select", action="append", metavar="NAME", help="a family or requirement id")
+    group.addoption("--ckpt-report", metavar="DIR", help="write report.json and its renderings there")
+    parser.addini("ckpt_candidate", "what --ckpt-candidate is by default", type="args", default=[])
+    parser.addini("ckpt_select", "what --ckpt-select is by default", type="args", default=[])
+    for name, value, told in _FLAGS:
+        group.addoption(f"--ckpt-{name}", metavar=value, help=told)
+        parser.addini(f"ckpt_{name}", f"what --ckpt-{name} is by default", default="")
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Make the hooks known that a conftest may implement."""
+    pluginmanager.add_hookspecs(hooks)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the suite up where this run is about it."""
+    if _is_asked_for(config):
+        from ckpt_conformance.suite.session import begin
+
+        begin(config)
+
+
+def _is_asked_for(config: pytest.Config) -> bool:
+    if config.option.help or config.option.version:
+        return False
+    given = config.getoption("ckpt_candidate") or config.getini("ckpt_candidate")
+    return bool(given) or bool(config.hook.pytest_ckpt_candidates.get_hookimpls())
