@@ -41,7 +41,7 @@ def reference() -> Candidate:
         checkpoint,
         name="reference",
         distribution="ckpt-conformance",
-        capabilities=_CAPABILITIES,
+        capabilities=_CAPABILITIES | {"compile"},
         remark="saved-tensor hooks; shares no storage, so needs no compiler",
     )
 

@@ -42,6 +42,11 @@ class CheckpointWithoutOutput:
     """
 
     def __init__(self) -> None:
+        if torch.compiler.is_compiling():
+            # a graph that is traced has no storages to free; outside of fullgraph the compiler then leaves this out
+            raise CheckpointError(
+                "a CheckpointWithoutOutput cannot be traced by torch.compile; keep it outside"
+            )
         # compiled here if need be: in a backward it would take seconds at the worst moment
         backend()
         self._state = _State.NEW

@@ -448,3 +448,18 @@ def test_hooks_on_the_graph_fire_once():
     out.register_hook(lambda _: calls.append("out"))
     out.sum().backward()
     assert calls == ["out", "x"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_it_works_inside_a_compiled_function_and_around_one():
+    def fn(x):
+        return (x.sin() * 2).tanh()
+
+    x = sample(4)
+    fn(x).sum().backward()
+    expected, x.grad = x.grad, None
+    torch.compile(lambda x: checkpoint(fn, x).sum(), backend="eager", fullgraph=True)(x).backward()
+    assert torch.allclose(x.grad, expected)
+    x.grad = None
+    checkpoint(torch.compile(fn, backend="eager"), x).sum().backward()
+    assert torch.allclose(x.grad, expected)
