@@ -43,7 +43,7 @@ class CheckpointWithoutOutput:
 
     def __init__(self) -> None:
         if torch.compiler.is_compiling():
-            # a graph that is traced has no storages to free; outside of fullgraph the compiler then leaves this out
+            # a traced graph has no storages to free; without fullgraph the compiler then leaves this out
             raise CheckpointError(
                 "a CheckpointWithoutOutput cannot be traced by torch.compile; keep it outside"
             )
