@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,9 @@ COMMANDS: Final[Mapping[str, str]] = {
 
 CANNOT_START: Final = 2
 """The exit code where the user has something to mend: bad input."""
+
+FAULT: Final = 3
+"""The exit code where we are at fault; an uncaught exception would end with 1, as if it were a verdict."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -48,11 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(command.execute(parser.parse_args(given[1:])))
     except BrokenPipeError:
         # whoever read our output has seen enough; nothing may be written to it at exit either
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 0
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is no verdict on the candidate
         if not _is_bad_input(error):
-            raise
+            traceback.print_exc()
+            return FAULT
         print(f"ckpt-conformance: error: {error}", file=sys.stderr)
         return CANNOT_START
 

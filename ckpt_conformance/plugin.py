@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ckpt-report", metavar="DIR", help="write report.json and its renderings there")
     parser.addini("ckpt_candidate", "what --ckpt-candidate is by default", type="args", default=[])
     parser.addini("ckpt_select", "what --ckpt-select is by default", type="args", default=[])
+    parser.addini("ckpt_leaks_baseline", "the file of known leaks, for ckpt_leaks", default="")
     for name, value, told in _FLAGS:
         group.addoption(f"--ckpt-{name}", metavar=value, help=told)
         parser.addini(f"ckpt_{name}", f"what --ckpt-{name} is by default", default="")
@@ -43,6 +44,11 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set the suite up where this run is about it."""
+    config.addinivalue_line(
+        "markers",
+        "ckpt_leaks(steps=6, warmup=2, device=None, baseline=None): run the test as the step of a training "
+        "loop, and fail it where each step keeps memory",
+    )
     if _is_asked_for(config):
         from ckpt_conformance.suite.session import begin
 
@@ -54,3 +60,16 @@ def _is_asked_for(config: pytest.Config) -> bool:
         return False
     given = config.getoption("ckpt_candidate") or config.getini("ckpt_candidate")
     return bool(given) or bool(config.hook.pytest_ckpt_candidates.get_hookimpls())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
+    """Run a test that is marked `ckpt_leaks` as the step of a guard."""
+    marker = pyfuncitem.get_closest_marker("ckpt_leaks")
+    if marker is None:
+        return None
+    from ckpt_conformance.leaks.mark import run_as_steps
+
+    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    run_as_steps(pyfuncitem.obj, wanted, marker.kwargs)
+    return True

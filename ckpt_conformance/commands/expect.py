@@ -43,10 +43,10 @@ def execute(arguments: argparse.Namespace) -> int:
         return exit_code(outcome)
     new = updated(old, outcome.run.findings)
     _write(file, render(new))
-    print(
-        f"{arguments.file}: {len(new.keys() - old.keys())} new, {len(old.keys() - new.keys())} no longer fail,"
-    )
-    print(f"{len(new.keys() & old.keys())} as before. Say why where it says `not yet explained`.")
+    added, gone = len(new.keys() - old.keys()), len(old.keys() - new.keys())
+    print(f"{arguments.file}: {added} new, {gone} no longer fail, {len(new) - added} as before")
+    if added:
+        print("say why where it says `not yet explained`")
     return 0
 
 

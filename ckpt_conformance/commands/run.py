@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ckpt_conformance.cli import FAULT
+
 if TYPE_CHECKING:
     from ckpt_conformance.report.model import Finding
     from ckpt_conformance.suite.launch import Outcome
@@ -19,7 +21,6 @@ _MARKS: Final = {
     "refused": "r", "not applicable": "-",
 }  # fmt: skip
 _WIDTH: Final = 80
-_FAULT: Final = 3
 _WORKERS: Final = 2
 """More workers than this cost more in importing torch than they win."""
 
@@ -141,7 +142,7 @@ def exit_code(outcome: Outcome) -> int:
         print(f"fault in the suite: {requirement}: {said.strip()[-2000:]}", file=sys.stderr)
     if not outcome.run.findings:
         print(outcome.log[-4000:], file=sys.stderr)
-    return _FAULT
+    return FAULT
 
 
 def _say_what_next() -> None:

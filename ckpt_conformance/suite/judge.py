@@ -73,7 +73,7 @@ def why_not_applicable(requirement: Requirement, candidate: Candidate, lab: Lab)
         return f"is about the calling styles {', '.join(sorted(requirement.styles))}"
     if lab.device.type not in requirement.devices:
         return f"is about {', '.join(sorted(requirement.devices))} devices"
-    return None
+    return None if requirement.needs is None else requirement.needs(lab)
 
 
 def _checked(requirement: Requirement, candidate: Candidate, lab: Lab) -> Finding:

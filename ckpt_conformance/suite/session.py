@@ -25,7 +25,7 @@ STACKS: Final = "ckpt_stacks"
 
 
 class Session:
-    """What a process of the run needs to know, made when first asked for: a candidate may crash in the making.
+    """What a process of the run knows; each part is made when first asked for: a candidate may crash then.
 
     Args:
         config: The pytest run.
@@ -107,7 +107,7 @@ def _begin_collecting(config: pytest.Config) -> None:
 
 
 def _report_folder(config: pytest.Config, session: Session) -> Path | None:
-    folder = config.getoption("ckpt_report")
+    folder: str | None = config.getoption("ckpt_report")
     if folder is None:
         return None
     if len(session.candidates) != 1:

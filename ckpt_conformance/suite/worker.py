@@ -6,7 +6,7 @@ import faulthandler
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import pytest
 
@@ -18,6 +18,7 @@ TIMEOUT: Final = "Timeout ("
 """How faulthandler begins what it writes when the time is over."""
 HUNG: Final = "hung.txt"
 DIED: Final = "died.txt"
+_JUDGE: Final = str(Path(__file__).with_name("judge.py"))
 
 
 class Worker:
@@ -64,9 +65,29 @@ class Worker:
 
 
 def post_mortem(stacks: Path) -> tuple[bool, list[str]]:
-    """Whether a dead worker was ended by its time limit, and the stacks that it left."""
+    """Whether a dead worker was ended by its time limit, and the stack of the requirement in it.
+
+    The stack comes as faulthandler writes it, innermost frame first, without our own frames and without the
+    other threads; where no thread is in a requirement they are all there.
+    """
     hung = _lines(stacks / HUNG)
-    return (True, hung) if hung else (False, _lines(stacks / DIED))
+    return (True, _of_the_requirement(hung)) if hung else (False, _of_the_requirement(_lines(stacks / DIED)))
+
+
+def _of_the_requirement(lines: list[str]) -> list[str]:
+    head = lines[:1]
+    for block in _blocks(lines[1:]):
+        ours = next((number for number, line in enumerate(block) if _JUDGE in line), None)
+        if ours is not None:
+            return head + block[:ours]
+    return lines
+
+
+def _blocks(lines: list[str]) -> list[list[str]]:
+    """The parts that empty lines set apart: one for each thread."""
+    ends = [number for number, line in enumerate(lines) if not line] + [len(lines)]
+    starts = [0, *(end + 1 for end in ends)]
+    return [lines[start:end] for start, end in zip(starts, ends, strict=False)]
 
 
 def _lines(path: Path) -> list[str]:
@@ -75,8 +96,3 @@ def _lines(path: Path) -> list[str]:
             return [line.rstrip() for line in file.read(100_000).splitlines()]
     except OSError:
         return []
-
-
-def plain_options(config: pytest.Config) -> Any:
-    """What the controlling process told this worker; None where this is no worker."""
-    return getattr(config, "workerinput", None)
