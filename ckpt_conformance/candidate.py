@@ -33,6 +33,7 @@ CAPABILITIES: Mapping[str, str] = {
     "threads": "backwards of separate graphs may run in several threads at once",
     "compile": "works inside torch.compile",
     "subclasses": "wrapper tensor subclasses go through the region",
+    "cuda-graphs": "a step with the region can be captured in a CUDA graph",
 }
 """What a candidate may leave out, by refusing clearly; declaring one turns a refusal into a failure."""
 

@@ -23,6 +23,8 @@ FAMILIES: Final = (
 """The families, ordered by cause: a value that is wrong because a mask differs is an rng finding first."""
 
 Check: TypeAlias = Callable[[Candidate, Lab], None]
+Need: TypeAlias = Callable[[Lab], str | None]
+"""What is missing here for a requirement to be checked, in words; None where nothing is."""
 
 
 class Level(StrEnum):
@@ -56,6 +58,7 @@ class Requirement:
         devices: The device types it is about.
         slow: Why it takes more than a second, or None.
         full: Whether it runs only with `--level full`.
+        needs: Says why it cannot be checked here, such as a package or a second GPU that is not there.
     """
 
     id: str
@@ -68,6 +71,7 @@ class Requirement:
     devices: frozenset[str]
     slow: str | None
     full: bool
+    needs: Need | None = None
 
     @property
     def family(self) -> str:
@@ -102,6 +106,9 @@ RECOMPUTING: Final = frozenset({Style.FUNCTION, Style.DISCARDING, Style.WRAPPER}
 """The styles that promise to recompute; a context may offload instead."""
 DISCARDING: Final = frozenset({Style.DISCARDING})
 
+CUDA: Final = frozenset({"cuda"})
+"""The devices of requirements that are about CUDA alone."""
+
 _HOW: Final = "How:"
 
 _registry: dict[str, Requirement] = {}
@@ -118,6 +125,7 @@ def requirement(
     devices: frozenset[str] = frozenset({"cpu", "cuda"}),
     slow: str | None = None,
     full: bool = False,
+    needs: Need | None = None,
 ) -> Callable[[Check], Check]:
     """Enter a check into the standard; the check itself is returned unchanged.
 
@@ -128,7 +136,7 @@ def requirement(
 
     def enter(check: Check) -> Check:
         sources = (source,) if isinstance(source, str) else source
-        made = Requirement(id_, level, since, sources, check, capability, styles, devices, slow, full)
+        made = Requirement(id_, level, since, sources, check, capability, styles, devices, slow, full, needs)
         _refuse_malformed(made)
         _registry[id_] = made
         return check
