@@ -68,10 +68,17 @@ def _command() -> list[str]:
         *(["-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else []),
         f"-std={_language()}",
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        *(["-DSTORAGE_KEEPS_REFUSAL_PRIVATE"] if _keeps_refusal_private(root) else []),
         f"-I{root / 'include'}",
         f"-I{headers}",
         f"-L{root / 'lib'}",
     ]
+
+
+def _keeps_refusal_private(root: Path) -> bool:
+    """Whether a storage of this torch can refuse access, and has no function to undo that."""
+    text = (root / "include" / "c10" / "core" / "StorageImpl.h").read_text()
+    return "throw_on_immutable_data_ptr_ =" in text and "clear_data_ptr_access_error_msg_" not in text
 
 
 def _compiler() -> list[str]:

@@ -16,27 +16,61 @@ namespace {
 using Storage = c10::StorageImpl;
 using Owner = c10::intrusive_ptr<Storage>;
 
-// torch 2.11 can make a storage refuse access, but cannot undo it; others lack both.
 template <class T, class = void>
-struct can_guard : std::false_type {};
+struct can_refuse : std::false_type {};
 template <class T>
-struct can_guard<
+struct can_refuse<
     T,
     std::void_t<
-        decltype(std::declval<T&>().release_data_and_set_meta_custom_data_ptr_error_msg_(std::string())),
-        decltype(std::declval<T&>().clear_data_ptr_access_error_msg_())>> : std::true_type {};
+        decltype(std::declval<T&>().release_data_and_set_meta_custom_data_ptr_error_msg_(std::string()))>>
+    : std::true_type {};
+
+template <class T, class = void>
+struct can_clear : std::false_type {};
+template <class T>
+struct can_clear<T, std::void_t<decltype(std::declval<T&>().clear_data_ptr_access_error_msg_())>>
+    : std::true_type {};
+
+#ifdef STORAGE_KEEPS_REFUSAL_PRIVATE
+// Before torch 2.12 a storage that refuses access cannot be told to give it again: the flag is private. An
+// explicit instantiation may name it all the same. Whoever puts a new pointer in has the rest brought up to date.
+template <class Tag, typename Tag::type Member>
+struct Opened {
+  friend typename Tag::type member(Tag) {
+    return Member;
+  }
+};
+struct Refusal {
+  using type = bool Storage::*;
+  friend type member(Refusal);
+};
+template struct Opened<Refusal, &Storage::throw_on_immutable_data_ptr_>;
+
+void clear_privately(Storage& storage) {
+  storage.*member(Refusal()) = false;
+}
+constexpr bool clears_privately = true;
+#else
+void clear_privately(Storage&) {}
+constexpr bool clears_privately = false;
+#endif
+
+template <class T>
+constexpr bool can_guard = can_refuse<T>::value && (can_clear<T>::value || clears_privately);
 
 template <class T>
 void guard(T& storage, const char* message) {
-  if constexpr (can_guard<T>::value) {
+  if constexpr (can_guard<T>) {
     storage.release_data_and_set_meta_custom_data_ptr_error_msg_(std::string(message));
   }
 }
 
 template <class T>
 void unguard(T& storage) {
-  if constexpr (can_guard<T>::value) {
+  if constexpr (can_clear<T>::value) {
     storage.clear_data_ptr_access_error_msg_();
+  } else {
+    clear_privately(storage);
   }
 }
 
@@ -119,7 +153,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "checkpoint_share_storage", nul
 PyMODINIT_FUNC PyInit_checkpoint_share_storage() {
   PyObject* module = PyModule_Create(&definition);
   if (module != nullptr) {
-    PyModule_AddIntConstant(module, "GUARDS", can_guard<Storage>::value ? 1 : 0);
+    PyModule_AddIntConstant(module, "GUARDS", can_guard<Storage> ? 1 : 0);
   }
   return module;
 }
