@@ -9,18 +9,25 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ckpt_conformance.leaks import leak_guard
 
 
 @pytest.fixture
 def ckpt_leaks(pytestconfig: pytest.Config) -> Callable[..., leak_guard]:
-    """Guard a training loop of one's own: `with ckpt_leaks(steps=6, warmup=2) as steps:`.
+    """Guard a training loop of one's own.
 
-    It takes what `leak_guard` takes, and raises what it raises. The baseline is the file that the setting
+    `with ckpt_leaks(steps=6, warmup=2) as steps:`, and in it the loop over the steps. It takes what
+    `leak_guard` takes, and raises what it raises. The baseline is the file that the setting
     `ckpt_leaks_baseline` names, relative to the root directory, unless one is given.
     """
     from ckpt_conformance.leaks import leak_guard
 
-    named = pytestconfig.getini("ckpt_leaks_baseline")
-    return functools.partial(leak_guard, baseline=pytestconfig.rootpath / named if named else None)
+    return functools.partial(leak_guard, baseline=baseline_of(pytestconfig))
+
+
+def baseline_of(config: pytest.Config) -> Path | None:
+    """The file of known leaks that the settings name."""
+    named = config.getini("ckpt_leaks_baseline")
+    return config.rootpath / named if named else None

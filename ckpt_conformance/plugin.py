@@ -68,8 +68,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
     marker = pyfuncitem.get_closest_marker("ckpt_leaks")
     if marker is None:
         return None
+    from ckpt_conformance.fixtures import baseline_of
     from ckpt_conformance.leaks.mark import run_as_steps
 
-    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    run_as_steps(pyfuncitem.obj, wanted, marker.kwargs)
+    # as pytest itself calls a test; funcargs has the fixtures that it did not ask for as well
+    names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001
+    wanted = {name: pyfuncitem.funcargs[name] for name in names}
+    run_as_steps(pyfuncitem.obj, wanted, {"baseline": baseline_of(pyfuncitem.config), **marker.kwargs})
     return True

@@ -25,7 +25,8 @@ class Census:
     """What was alive at one moment.
 
     Attributes:
-        tensors: Tensors that have a Python object, gradients not among them.
+        tensors: Tensors that have a Python object, gradients not among them. A tensor that a graph alone had
+            gets one when it is looked at.
         nodes: Nodes of the graphs that those tensors are the ends of.
         bytes: Bytes of all memory found: of the tensors, their gradients and what their graphs saved. Memory
             that several storages share counts once.
@@ -80,10 +81,15 @@ def _tensor_types() -> set[type]:
     found: set[type] = {Tensor}
     waiting: list[type] = [Tensor]
     while waiting:
-        fresh = [kind for kind in type.__subclasses__(waiting.pop()) if kind not in found]
+        fresh: list[type] = [kind for kind in _subclasses(waiting.pop()) if kind not in found]
         found.update(fresh)
         waiting.extend(fresh)
     return found
+
+
+def _subclasses(kind: type) -> list[type]:
+    # unlike `kind.__subclasses__()`, it works for classes of classes as well
+    return type.__subclasses__(kind)
 
 
 def _named(types: dict[type, int]) -> dict[str, int]:
@@ -99,7 +105,6 @@ def _count(visible: list[Tensor], device: torch.device | None, hidden: bool, typ
     held = seen.total()
     nodes = reachable_nodes(visible)
     gradients = _Memory(device)
-    # a gradient that was looked at before has had an object since, and would count as a tensor as well
     grads = list(_gradients(visible))
     gradients.add(grads)
     seen.add(grads)
@@ -151,7 +156,7 @@ class _Memory:
         wanted = self._device
         if wanted is None:
             return True
-        return tensor.device == wanted or (wanted.index is None and tensor.device.type == wanted.type)
+        return tensor.device.type == wanted.type and wanted.index in (None, tensor.device.index)
 
 
 def reachable_nodes(tensors: Iterable[Tensor]) -> set[Any]:

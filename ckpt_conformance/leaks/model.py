@@ -136,7 +136,8 @@ class LeakReport:
     def to_data(self) -> dict[str, Any]:
         """The report as plain data, as the JSON file has it."""
         growth = {name: _plain(asdict(series)) for name, series in self.growth.items()}
-        return {"schema": SCHEMA} | _plain(asdict(replace(self, growth={}))) | {"growth": growth}
+        rest: dict[str, Any] = _plain(asdict(replace(self, growth={})))
+        return {"schema": SCHEMA} | rest | {"growth": growth}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> LeakReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -52,7 +53,10 @@ class StepWatch:
         visible = tensors_among(gc.get_objects())
         known = {id(tensor) for tensor in visible}
         also = [tensor for tensor in _alive(self._before) if id(tensor) not in known]
-        self.censuses.append(take_census(self._device, also=also))
+        census = take_census(self._device, also=also)
+        # counting gave an object to tensors that only a graph had: they were made in this step as well
+        visible = tensors_among(gc.get_objects())
+        self.censuses.append(replace(census, tensors=len(also) + len(visible)))
         del also
         self._note(visible)
         if warming_up:

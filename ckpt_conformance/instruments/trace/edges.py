@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from itertools import compress
 from typing import Any
 
@@ -25,11 +26,17 @@ class Edges:
         """What some objects refer to, duplicates included; objects that refer to nothing are left out."""
         found = gc.get_referents(*values)
         kept = list(filter(gc.is_tracked, found))
-        # the collector does not track torch's saved tensors, though they refer to other objects
+        # the collector tracks neither torch's saved tensors nor classes made in C, which refer to others
         kept += compress(found, map(UNTRACKED.__contains__, map(type, found)))
         for value in self._with_native(values):
             kept += [child for _, child in self.native(value)]
         return kept
+
+    def lead_to(self, values: list[Any], ids: AbstractSet[int]) -> bool:
+        """Whether any of some objects refers to one of those with these ids."""
+        if not ids.isdisjoint(map(id, gc.get_referents(*values))):
+            return True
+        return any(id(child) in ids for value in self._with_native(values) for _, child in self.native(value))
 
     def native(self, value: Any) -> list[Edge]:
         """The native references of an object; those to nothing are left out."""

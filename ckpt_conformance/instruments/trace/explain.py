@@ -62,18 +62,26 @@ def trace(tensor: Any) -> Held:
 def trace_all(values: Sequence[Any]) -> list[Held]:
     """The same for several objects at the cost of one walk; the sequence itself is no holder."""
     ids = [id(value) for value in values]
-    uses = [value._use_count() - 1 if isinstance(value, Tensor) else 0 for value in values]
+    uses = [_owners(value) for value in values]
     walk = Walk(leave_out=[values])
     with undisturbed():
         try:
             reached = walk.run(ids)
-            unrooted = None if len(reached) == len(set(ids)) else Unrooted(walk, leave_out=[id(values)])
-            return [_held(walk, unrooted, number, owners) for number, owners in zip(ids, uses, strict=True)]
+            paths = walk.paths_to(reached)
+            unrooted = Unrooted(walk, leave_out=[id(values)]) if len(paths) < len(set(ids)) else None
+            return [
+                Held(paths.get(number), _cycle(unrooted, paths, number), owners, walk.edges.owners(number))
+                for number, owners in zip(ids, uses, strict=True)
+            ]
         finally:
             walk.close()
 
 
-def _held(walk: Walk, unrooted: Unrooted | None, number: int, owners: int) -> Held:
-    path = walk.path_to(number)
-    cycle = unrooted.cycle_behind(number) if path is None and unrooted is not None else None
-    return Held(path, cycle, owners, walk.edges.owners(number))
+def _cycle(unrooted: Unrooted | None, paths: dict[int, Path], number: int) -> Cycle | None:
+    return unrooted.cycle_behind(number) if unrooted is not None and number not in paths else None
+
+
+def _owners(value: Any) -> int:
+    # the Python object is one of them; torch's own stubs lack the method
+    count: Any = getattr(value, "_use_count", None)
+    return int(count()) - 1 if isinstance(value, Tensor) else 0

@@ -33,6 +33,9 @@ def label(parent: Any, child: Any, native: list[tuple[str, Any]] | None = None) 
     for text, value in native if native is not None else native_edges(parent):
         if value is child:
             return text
+    if isinstance(parent, dict):
+        # the order of insertion may differ between runs
+        return min((text for text, value in _items(parent) if value is child), default=_fallback(child))
     for matches, references in _WAYS:
         if matches(parent):
             for text, value in references(parent):
@@ -136,7 +139,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
     """Attributes in the instance's dictionary or slots; no property of the class is run."""
     namespace = _namespace(value)
     yield ".__dict__", namespace
-    for name, attribute in list(namespace.items()):
+    for name, attribute in sorted(namespace.items(), key=lambda item: str(item[0])):
         yield f".{name}", attribute
     for kind in type(value).__mro__:
         for name, slot in vars(kind).items():
@@ -172,7 +175,6 @@ def _is(*kinds: type) -> Callable[[Any], bool]:
 
 _EXCEPTION = ("__traceback__", "__context__", "__cause__", "args", "__dict__")
 _WAYS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Iterator[tuple[str, Any]]]], ...] = (
-    (_is(dict), _items),
     (_is(list, tuple, deque), _elements),
     (_is(set, frozenset), _members),
     (_is(types.FunctionType), _of_function),

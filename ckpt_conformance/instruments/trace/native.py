@@ -17,8 +17,9 @@ Edge = tuple[str, Any]
 """How an attribute is written after its owner, such as `.grad_fn`, and what it refers to."""
 
 _RAW = "_raw_saved_"
-UNTRACKED: frozenset[type] = frozenset({torch._C._autograd.SavedTensor})
-"""Types that the collector does not track though their objects refer to others."""
+_SAVED_TENSOR: type = torch._C._autograd.SavedTensor
+UNTRACKED: frozenset[type] = frozenset({_SAVED_TENSOR, type})
+"""Types whose objects the collector may not track though they refer to others."""
 
 
 class Sort(IntEnum):
@@ -43,7 +44,7 @@ def sort_of(kind: type) -> Sort:
 
 
 def _find_sort(kind: type) -> Sort:
-    if kind in UNTRACKED:
+    if kind is _SAVED_TENSOR:
         return Sort.SAVED
     if issubclass(kind, Tensor):
         return Sort.TENSOR

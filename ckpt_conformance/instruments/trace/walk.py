@@ -115,19 +115,9 @@ class Walk:
         self.visited |= fresh
         return [by_id[number] for number in fresh]
 
-    def path_to(self, target: int) -> Path | None:
-        """The shortest path to an object that was reached; of several, the first by their texts."""
-        end = self._find(target)
-        if end is None:
-            return None
-        return _Back(self, self._layers, self._groups).path(*end)
-
-    def _find(self, target: int) -> tuple[int, Any] | None:
-        for position, layer in enumerate(self._layers):
-            for value in layer:
-                if id(value) == target:
-                    return position, value
-        return None
+    def paths_to(self, targets: Iterable[int]) -> dict[int, Path]:
+        """The shortest path to each object that was reached; of several, the first by their texts."""
+        return _Back(self.edges, self.roots, self._layers, self._groups).paths(set(targets))
 
     def close(self) -> None:
         """Let go of everything visited."""
@@ -137,28 +127,40 @@ class Walk:
         self.visited.clear()
 
 
-class _Back:
-    """The way back from one object: all of its shortest paths, of which one is chosen."""
+_Steps = list[dict[int, Any]]
+_Way = tuple[Root, list[Hop]]
 
-    def __init__(self, walk: Walk, layers: list[list[Any]], groups: list[int]) -> None:
-        self._edges = walk.edges
-        self._roots = walk.roots
+
+class _Back:
+    """The way back from some objects: all of their shortest paths, of which one is chosen for each."""
+
+    def __init__(
+        self, edges: Edges, beginnings: list[Root], layers: list[list[Any]], groups: list[int]
+    ) -> None:
+        self._edges = edges
+        self._roots = beginnings
         self._layers = layers
         self._groups = groups
 
-    def path(self, position: int, target: Any) -> Path:
-        """The path to an object of a layer."""
-        steps = self._predecessors(position, target)
-        best = self._best(steps)
-        root, hops = best[id(target)]
+    def paths(self, targets: set[int]) -> dict[int, Path]:
+        """The paths to those of the targets that are in a layer."""
+        best = self._best(self._predecessors(targets))
         # without the root's value: a path that is kept must keep nothing alive
-        return Path(root._replace(value=None), tuple(hops), written(root, hops))
+        return {
+            number: Path(root._replace(value=None), tuple(hops), written(root, hops))
+            for number, (root, hops) in best.items()
+            if number in targets
+        }
 
-    def _predecessors(self, position: int, target: Any) -> list[dict[int, Any]]:
-        """The objects on any shortest path, by layer, the target's layer last."""
-        wanted: list[dict[int, Any]] = [{} for _ in range(position + 1)]
-        wanted[position] = {id(target): target}
-        for at in range(position, 0, -1):
+    def _predecessors(self, targets: set[int]) -> _Steps:
+        """The objects on any shortest path, by layer."""
+        wanted: _Steps = [
+            {id(value): value for value in layer if id(value) in targets}
+            if not targets.isdisjoint(map(id, layer))
+            else {}
+            for layer in self._layers
+        ]
+        for at in range(len(wanted) - 1, 0, -1):
             if wanted[at]:
                 for earlier in self._layers_before(at):
                     wanted[earlier] |= self._parents(self._layers[earlier], wanted[at])
@@ -175,31 +177,32 @@ class _Back:
         ids = wanted.keys()
         found: dict[int, Any] = {}
         for chunk in chunks(layer, _NARROW):
-            if not ids.isdisjoint(map(id, self._edges.of(chunk))):
-                for value in chunk:
-                    if not ids.isdisjoint(map(id, self._edges.of([value]))):
-                        found[id(value)] = value
+            if self._edges.lead_to(chunk, ids):
+                found |= {id(value): value for value in chunk if self._edges.lead_to([value], ids)}
         return found
 
-    def _best(self, steps: list[dict[int, Any]]) -> dict[int, tuple[Root, list[Hop]]]:
-        best: dict[int, tuple[Root, list[Hop]]] = {}
+    def _best(self, steps: _Steps) -> dict[int, _Way]:
+        best: dict[int, _Way] = {}
         for root in self._roots:
-            if id(root.value) in steps[0] and id(root.value) not in best:
-                best[id(root.value)] = root, []
-        for at, values in enumerate(steps[1:], start=1):
-            before = [value for earlier in self._layers_before(at) for value in steps[earlier].values()]
-            for value in values.values():
-                holders = [parent for parent in before if self._leads(parent, value)]
-                ways = [self._extended(best[id(parent)], parent, value) for parent in holders]
-                if ways:
-                    best[id(value)] = min(ways, key=_order)
+            if steps and id(root.value) in steps[0]:
+                best.setdefault(id(root.value), (root, []))
+        for at in range(1, len(steps)):
+            if steps[at]:
+                parents = [
+                    parent for earlier in self._layers_before(at) for parent in steps[earlier].values()
+                ]
+                self._extend(best, parents, steps[at])
         return best
 
-    def _leads(self, parent: Any, child: Any) -> bool:
-        return any(found is child for found in self._edges.of([parent]))
-
-    def _extended(self, way: tuple[Root, list[Hop]], parent: Any, child: Any) -> tuple[Root, list[Hop]]:
-        return way[0], [*way[1], hop(self._edges, parent, child)]
+    def _extend(self, best: dict[int, _Way], parents: list[Any], children: dict[int, Any]) -> None:
+        """Add the best way to each child, given the best ways to all that lead to it."""
+        ways: dict[int, list[_Way]] = {}
+        for parent in parents:
+            root, hops = best[id(parent)]
+            for number in children.keys() & set(map(id, self._edges.of([parent]))):
+                way = root, [*hops, hop(self._edges, parent, children[number])]
+                ways.setdefault(number, []).append(way)
+        best |= {number: min(some, key=_order) for number, some in ways.items()}
 
 
 def hop(edges: Edges, parent: Any, child: Any) -> Hop:
@@ -221,5 +224,5 @@ def written(root: Root, hops: Iterable[Hop]) -> str:
 _FIRST_LOCAL = re.compile(r"^\['([^'\\]+)'\]")
 
 
-def _order(way: tuple[Root, list[Hop]]) -> tuple[str, str, str]:
+def _order(way: _Way) -> tuple[str, str, str]:
     return written(*way), way[0].kind, way[0].name
