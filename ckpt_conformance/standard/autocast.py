@@ -154,7 +154,7 @@ class _Warmed:
         self._context.__exit__(*error)  # type: ignore[arg-type]
 
 
-@requirement("autocast/backward-in-another-thread", MUST, since="2026.12", source="pytorch/pytorch#96764")
+@requirement("autocast/backward-in-another-thread", MUST, since="2026.12", source=_DOCS)
 def backward_in_another_thread(candidate: Candidate, lab: Lab) -> None:
     """A backward that another thread calls recomputes with the forward's autocast.
 

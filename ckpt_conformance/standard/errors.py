@@ -15,6 +15,9 @@ from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import DISCARDING, MUST, RECOMPUTING, SHOULD, requirement
 
 
+_PUSHED = "megatron-core 0.19.2, CheckpointWithoutOutput on the CPU"
+
+
 class SimulatedError(Exception):
     """What a region of the checks raises; carries data, as an application's errors do."""
 
@@ -139,9 +142,7 @@ def _detached(output: Tensor) -> Tensor:
     return output.detach().clone()
 
 
-@requirement(
-    "errors/discard-twice", MUST, since="2026.12", source="NVIDIA/Megatron-LM#3649", styles=DISCARDING
-)
+@requirement("errors/discard-twice", MUST, since="2026.12", source=_PUSHED, styles=DISCARDING)
 def discard_twice(candidate: Candidate, lab: Lab) -> None:
     """Discarding a second time is refused by a clear error, or changes nothing.
 
@@ -161,7 +162,7 @@ def discard_twice(candidate: Candidate, lab: Lab) -> None:
 
 
 @requirement(
-    "errors/discard-before-checkpoint", SHOULD, since="2026.12", source="NVIDIA/Megatron-LM#3649",
+    "errors/discard-before-checkpoint", SHOULD, since="2026.12", source=_PUSHED,
     styles=DISCARDING,
 )  # fmt: skip
 def discard_before_checkpoint(candidate: Candidate, lab: Lab) -> None:

@@ -169,7 +169,11 @@ def inputs_in_containers(candidate: Candidate, lab: Lab) -> None:
 
 
 @requirement(
-    "rng/second-backward", MAY, since="2026.12", source="NVIDIA/Megatron-LM#6339", capability="retain-graph"
+    "rng/second-backward",
+    MAY,
+    since="2026.12",
+    source="megatron-core 0.19.2, dropout under a forked generator with retain_graph",
+    capability="retain-graph",
 )
 def second_backward(candidate: Candidate, lab: Lab) -> None:
     """A second backward through a retained graph draws the same mask as the first.

@@ -131,7 +131,7 @@ def grad_mode_in_recompute(candidate: Candidate, lab: Lab) -> None:
     expect_same(expected, found)
 
 
-@requirement("state/region-that-turns-grad-off", MUST, since="2026.12", source="pytorch/pytorch#103726")
+@requirement("state/region-that-turns-grad-off", MUST, since="2026.12", source=_DOCS)
 def region_that_turns_grad_off(candidate: Candidate, lab: Lab) -> None:
     """Parts of the region under no_grad stay without grad in the recompute, and the rest keeps its gradients.
 
