@@ -60,7 +60,7 @@ def bench(
         candidates: What to measure; the plain run is added in front.
         workload: The stack of layers.
         rounds: How many timed steps each gets.
-        progress: Called with a line now and then.
+        progress: Called with a line now and then, and with an empty one at the end.
 
     Returns:
         One line a candidate, in order, the plain run first. One that raises gets its error and no figures.
@@ -72,6 +72,7 @@ def bench(
     lines = {
         candidate.name: _line(candidate, workload, times[candidate.name], progress) for candidate in able
     }
+    progress("")
     return [
         lines.get(candidate.name) or Line(candidate.name, error=errors[candidate.name])
         for candidate in everyone

@@ -1,4 +1,4 @@
-"""The floor between iterations, with the detached inputs' `.grad` kept and cleared, in a GPT with 4 streams."""
+"""The floor between iterations, the detached inputs' `.grad` kept and cleared, in a GPT with 4 streams."""
 
 from __future__ import annotations
 
