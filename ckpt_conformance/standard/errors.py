@@ -14,7 +14,6 @@ from ckpt_conformance.standard.evidence import expect_same_tensor, violated
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import DISCARDING, MUST, RECOMPUTING, SHOULD, requirement
 
-
 _PUSHED = "megatron-core 0.19.2, CheckpointWithoutOutput on the CPU"
 
 
