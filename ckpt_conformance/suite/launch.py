@@ -23,12 +23,10 @@ from ckpt_conformance.report.storage import claim, write_report
 from ckpt_conformance.resolve import resolve
 from ckpt_conformance.standard.registry import requirements
 from ckpt_conformance.suite.child import ChildDiedError, in_child
-from ckpt_conformance.suite.options import BAD_INPUT, DeviceError, Options, device_named, expected_of
+from ckpt_conformance.suite.options import BAD_INPUT, MAKING, DeviceError, Options, device_named, expected_of
 from ckpt_conformance.suite.recorder import Recorder
 from ckpt_conformance.suite.scripts import scripts_for, with_scripts
 
-MAKING: Final = 120.0
-"""How many seconds importing and making a candidate may take: it may compile an extension."""
 _HERE: Final = Path(__file__).parent
 
 
@@ -187,6 +185,7 @@ def _own_environment() -> Iterator[None]:
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ["PYTHONWARNINGS"] = "ignore"
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
         yield

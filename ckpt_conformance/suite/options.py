@@ -22,6 +22,10 @@ SECONDS: Final = 20.0
 SLOW: Final = 6.0
 
 
+MAKING: Final = 120.0
+"""How many seconds importing and making a candidate may take: it may compile an extension."""
+
+
 class DeviceError(Exception):
     """A device that is not there; the message is one line that says what to do."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from ckpt_conformance.report.model import Finding, ReportError, Verdict
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Requirement
 from ckpt_conformance.suite.judge import judge
-from ckpt_conformance.suite.options import BAD_INPUT, Options, expected_of
+from ckpt_conformance.suite.options import BAD_INPUT, MAKING, Options, expected_of
 from ckpt_conformance.suite.worker import Worker
 
 STACKS: Final = "ckpt_stacks"
@@ -60,10 +61,14 @@ class Session:
 
     def finding(self, name: str, requirement: Requirement) -> Finding:
         """Hold one candidate to one requirement, within its time."""
+        with self._worker.limited(MAKING):
+            # torch loads its compiler at the first call of its own checkpoint: seconds on a busy machine,
+            # which are no requirement's
+            importlib.import_module("torch._dynamo")
+            candidate, expected, lab = self.candidates[name], self.expected[name], self.lab
         with self._worker.limited(self.options.limit(requirement)):
-            candidate = self.candidates[name]
-            finding = judge(requirement, candidate, self.lab)
-        return settled(_timed_out(finding), self.expected[name])
+            finding = judge(requirement, candidate, lab)
+        return settled(_timed_out(finding), expected)
 
 
 def _timed_out(finding: Finding) -> Finding:
