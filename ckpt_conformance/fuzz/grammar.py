@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ckpt_conformance.fuzz.operations import OPERATIONS, SAVING, VIEWS, Operation
-from ckpt_conformance.fuzz.program import PLANS, Program
+from ckpt_conformance.fuzz.program import PLANS, Plan, Program
 from ckpt_conformance.fuzz.values import Choose, Leaves, Scope, Shape, Value
 
 SHAPES: tuple[Shape, ...] = ((4, 6), (6, 4), (2, 4, 6), (4, 4))
@@ -26,18 +26,55 @@ def make_program(choose: Choose) -> Program:
     leaves = Leaves()
     scope = Scope(choose, leaves)
     scope.values = [_input(scope) for _ in range(choose((1, 2, 3)))]
-    depth = max(_run_region(scope, level=1) for _ in range(choose((1, 1, 1, 2))))
-    plan, autocast = choose(PLANS), choose((False, False, False, True))
+    _planned_error(scope)
+    results = [_run_region(scope, level=1) for _ in range(choose((1, 1, 1, 2)))]
+    made = [value.name for value, _ in results]
+    result = f"torch.cat([{', '.join(made)}])" if len(made) > 1 and choose((False, True)) else made[-1]
+    heard = _heard_leaves(scope)
+    plan, autocast = _plan(scope), choose((False, False, False, True))
     ambient = {"ambient-autocast"} if autocast else set()
     return Program(
         setup=tuple(leaves.lines),
         leaves=tuple(leaves.names),
-        step=(*scope.lines, f"result = {scope.values[-1].name}"),
+        step=(*heard, *scope.lines, f"result = {result}"),
         plan=plan,
         autocast=autocast,
-        depth=depth,
+        depth=max(depth for _, depth in results),
         features=frozenset({*leaves.features, f"plan-{plan}", *ambient}),
     )
+
+
+def _plan(scope: Scope) -> Plan:
+    without = {"second"} if "attention" in scope.features else set()  # it has no second derivative
+    return scope.choose(("once", "once", *(plan for plan in PLANS if plan not in without)))
+
+
+def _planned_error(scope: Scope) -> None:
+    """A region that raises, which the step survives."""
+    given = next((value.name for value in scope.values if value.real), None)
+    if given is None or not scope.choose((False,) * 7 + (True,)):
+        return
+    scope.features.add("planned-error")
+    _define(scope, "failing(x)", ["y = (x * 1.5).sin()", "note(y)", "raise KeyError('planned')"])
+    scope.lines += [
+        "try:",
+        f"    run(failing, ({given},), {{}}, meet)",
+        "except KeyError:",
+        "    hear('the planned error')()",
+    ]
+
+
+def _heard_leaves(scope: Scope) -> list[str]:
+    """Counted hooks on a leaf and on its gradient accumulator."""
+    if not scope.choose((False,) * 5 + (True,)):
+        return []
+    scope.features.add("hooks-on-a-leaf")
+    name = scope.choose(tuple(scope.leaves.names))
+    return [
+        f"if {name}.requires_grad:",
+        f"    {name}.register_hook(hear('hook on {name}'))",
+        f"    {name}.register_post_accumulate_grad_hook(hear('{name} accumulates'))",
+    ]
 
 
 def _input(scope: Scope) -> Value:
@@ -57,13 +94,16 @@ def _input(scope: Scope) -> Value:
     return leaves.leaf("x", shape, grad=kind != "frozen", dtype=dtype)
 
 
-def _run_region(scope: Scope, level: int) -> int:
-    """Define a region and its consumer and run them; gives how deep the regions in it nest."""
+def _run_region(scope: Scope, level: int) -> tuple[Value, int]:
+    """Define a region and its consumer and run them; gives the result and how deep the regions in it nest."""
     inputs = [scope.choose(tuple(reversed(scope.values))) for _ in range(scope.choose((1, 1, 2)))]
     number = scope.leaves.name("")
     arguments = [replace(found, name=f"a{number}_{place}", fresh=False) for place, found in enumerate(inputs)]
     signature, call, unpacking = _call(scope, inputs, arguments)
+    for value in inputs:
+        value.fresh = False  # a later run of the region has to see it as it is
     body = scope.inner(arguments)
+    _capture(scope, body)
     depth = _body(body, level)
     outputs = _outputs(body)
     pack, unpack = _pack(scope, outputs, number)
@@ -71,8 +111,19 @@ def _run_region(scope: Scope, level: int) -> int:
     _define(
         scope, f"region{number}({signature})", [*unpacking, *body.lines, f"note({noted})", f"return {pack}"]
     )
-    _consumer(scope, outputs, number, unpack, call)
-    return depth
+    return _consumer(scope, outputs, number, unpack, call), depth
+
+
+def _capture(scope: Scope, body: Scope) -> None:
+    """Let the region reach a value of the surrounding function by closure."""
+    outer = [value for value in reversed(scope.values) if value.real]
+    if not outer or not scope.choose((False,) * 7 + (True,)):
+        return
+    scope.features.add("captures")
+    value = scope.choose(tuple(outer))
+    value.fresh = False
+    # never the value itself: a region that returns it would have its owner's memory discarded
+    body.bind(f"{value.name}.sin()", value.shape, value.kind, grad=value.grad)
 
 
 def _call(scope: Scope, inputs: Sequence[Value], arguments: Sequence[Value]) -> tuple[str, str, list[str]]:
@@ -98,7 +149,7 @@ def _body(scope: Scope, level: int) -> int:
         name = scope.choose(tuple(OPERATIONS) + (("region", "region") if level < DEEPEST else ()))
         if name == "region":
             scope.features.add("nested")
-            depth = max(depth, _run_region(scope, level + 1))
+            depth = max(depth, _run_region(scope, level + 1)[1])
         elif OPERATIONS[name](scope):
             scope.features.add(name)
     return depth
@@ -131,7 +182,7 @@ def _pack(scope: Scope, outputs: Sequence[Value], number: str) -> tuple[str, str
     return f"{opening}{', '.join(names)}{closing}", f"{taken}, = out"
 
 
-def _consumer(scope: Scope, outputs: Sequence[Value], number: str, unpack: str, call: str) -> None:
+def _consumer(scope: Scope, outputs: Sequence[Value], number: str, unpack: str, call: str) -> Value:
     """Define what runs downstream, and run the region through it."""
     body = scope.inner(
         [replace(value, name=f"o{number}_{place}", fresh=False) for place, value in enumerate(outputs)]
@@ -145,7 +196,15 @@ def _consumer(scope: Scope, outputs: Sequence[Value], number: str, unpack: str, 
     size = sum(value.size * (2 if value.kind == "complex" else 1) for value in met)
     names = ", ".join(value.name for value in met)
     _define(scope, f"consumer{number}(out)", [unpack, *body.lines, f"return meet({names})"])
-    scope.bind(f"run(region{number}, {call}, consumer{number})", (size,), "double", fresh=False)
+    if scope.choose((True,) * 11 + (False,)):
+        return scope.bind(f"run(region{number}, {call}, consumer{number})", (size,), "double", fresh=False)
+    scope.features.add("region-under-no-grad")
+    scope.lines.append("with torch.no_grad():")
+    result = scope.bind(
+        f"run(region{number}, {call}, consumer{number})", (size,), "double", fresh=False, grad=False
+    )
+    scope.lines[-1] = f"    {scope.lines[-1]}"
+    return result
 
 
 def _copied(scope: Scope) -> list[Value]:

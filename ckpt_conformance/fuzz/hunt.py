@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky
 
 from ckpt_conformance.fuzz.grammar import make_program
 from ckpt_conformance.fuzz.oracle import Difference
@@ -17,7 +18,8 @@ from ckpt_conformance.fuzz.worker import Answer
 
 T = TypeVar("T")
 
-_COMMON = frozenset({"input-leaf", "call-positional", "plan-once"})
+_COMMON = frozenset({"input-leaf", "call-positional", "plan-once", "sin"})
+"""What the simplest program has; it is never why a program differs."""
 _INDICES = [st.integers(0, last) for last in range(128)]
 
 
@@ -66,8 +68,17 @@ class Catch:
         return [group for group in self.groups if not group.difference.refusal]
 
 
+SHRINKING = 30.0
+"""How many seconds one difference is shrunk for: programs that hang take long to shrink."""
+
+
 class _Differs(Exception):  # noqa: N818 - it ends one shrink, it is no error
     """Tells Hypothesis that a program shows what is being shrunk."""
+
+
+def _tell() -> NoReturn:
+    """Raise from one place: Hypothesis takes errors from two places for two bugs."""
+    raise _Differs
 
 
 def hunt(
@@ -106,7 +117,11 @@ def _round(
     ask: Callable[[Program], Answer], catch: Catch, examples: int, number: int, late: Callable[[], bool]
 ) -> None:
     """Run Hypothesis until it has shrunk one new difference, or the examples are used up."""
-    shown: list[Group] = []
+    shown: dict[str, Group] = {}
+    deadline = float("inf")
+
+    def tired() -> bool:
+        return late() or time.monotonic() > deadline
 
     @seed(number)
     @settings(
@@ -120,26 +135,30 @@ def _round(
     )
     @given(programs())
     def differ(program: Program) -> None:
-        if late() and not shown:
+        nonlocal deadline
+        source = program.to_json()
+        if source in shown:
+            shown[source] = shown.pop(source)  # the newest is the smallest
+            _tell()
+        if tired():
             return
         answer = ask(program)
         if not shown:
             catch.programs += 1
             catch.invalid += not answer.valid
         found = answer.difference
-        if found is None or (shown and found.aspect != shown[0].difference.aspect):
+        if found is None or (shown and found.aspect != next(iter(shown.values())).difference.aspect):
             return
         if _explained(catch, program, found, count=not shown):
             return
-        if late():
-            return
-        shown.append(Group(program, found))
-        raise _Differs
+        deadline = min(deadline, time.monotonic() + SHRINKING)
+        shown[source] = Group(program, found)
+        _tell()
 
     try:
         differ()
-    except _Differs:
-        _enter(catch, shown[-1])
+    except (_Differs, Flaky):
+        _enter(catch, list(shown.values())[-1])
 
 
 def _explained(catch: Catch, program: Program, found: Difference, *, count: bool) -> bool:

@@ -2,39 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TypeAlias
 
-from ckpt_conformance.fuzz.values import Kind, Scope, Value
-
-Operation: TypeAlias = Callable[[Scope], bool]
-"""Adds a line to the scope; False where no value fits."""
-
-FLOATING = frozenset({"float", "double", "complex"})
-
-
-def _elementwise(
-    template: str, scope: Scope, *, saves: bool = True, fresh: bool = True, real: bool = False
-) -> bool:
-    value = scope.pick(lambda found: found.real if real else found.kind in FLOATING)
-    if value is None:
-        return False
-    if saves:
-        value.fresh = False
-    scope.bind(template.format(value.name), value.shape, value.kind, fresh=fresh, grad=value.grad)
-    return True
-
-
-def _binary(template: str, scope: Scope) -> bool:
-    first = scope.pick(lambda found: found.kind in FLOATING)
-    if first is None:
-        return False
-    second = scope.pick(lambda found: (found.shape, found.kind) == (first.shape, first.kind))
-    assert second is not None
-    first.fresh = second.fresh = False
-    scope.bind(template.format(first.name, second.name), first.shape, first.kind)
-    return True
+from ckpt_conformance.fuzz.joining import JOINING
+from ckpt_conformance.fuzz.plain_operations import FLOATING, VIEWS, Operation, binary, elementwise
+from ckpt_conformance.fuzz.values import Kind, Scope
 
 
 def _matrix(template: str, scope: Scope) -> bool:
@@ -56,7 +29,7 @@ def _autocast_matrix(scope: Scope) -> bool:
     width = value.shape[-1]
     weight = scope.leaves.parameter(width, width)
     enabled = scope.choose(("", ", enabled=False"))
-    scope.lines.append(f"with torch.autocast('cpu', dtype=torch.bfloat16{enabled}):")
+    scope.lines.append(f"with torch.autocast(DEVICE, dtype=torch.bfloat16{enabled}):")
     scope.bind(f"({value.name} @ {weight}).float()", value.shape)
     scope.lines[-1] = f"    {scope.lines[-1]}"
     return True
@@ -141,7 +114,7 @@ def _as_real(scope: Scope) -> bool:
     if value is None:
         return False
     value.fresh = False
-    scope.bind(f"torch.view_as_real({value.name})", (*value.shape, 2), fresh=False)
+    scope.bind(f"torch.view_as_real({value.name}.resolve_conj())", (*value.shape, 2), fresh=False)
     return True
 
 
@@ -171,6 +144,17 @@ def _hook(scope: Scope) -> bool:
     return True
 
 
+def _enable_grad(scope: Scope) -> bool:
+    value = scope.pick(lambda found: found.kind in FLOATING)
+    if value is None:
+        return False
+    value.fresh = False
+    scope.lines += ["with torch.no_grad(), torch.enable_grad():"]
+    scope.bind(f"{value.name}.sin()", value.shape, value.kind, grad=value.grad)
+    scope.lines[-1] = f"    {scope.lines[-1]}"
+    return True
+
+
 def _in_place(template: str, scope: Scope, *, saves: bool = False) -> bool:
     value = scope.pick(lambda found: found.fresh and found.kind == "float" and len(found.shape) >= 1)
     if value is None:
@@ -189,93 +173,29 @@ def _custom(name: str, scope: Scope) -> bool:
     return True
 
 
-def _view(make: Callable[[Value], tuple[str, tuple[int, ...]] | None], scope: Scope) -> bool:
-    value = scope.pick(lambda found: found.kind in FLOATING and make(found) is not None)
-    if value is None:
-        return False
-    expression, shape = make(value) or ("", ())
-    value.fresh = False
-    scope.bind(expression, shape, value.kind, fresh=False, grad=value.grad)
-    return True
-
-
-def _reshape(value: Value) -> tuple[str, tuple[int, ...]] | None:
-    return (f"{value.name}.reshape(-1)", (value.size,)) if len(value.shape) > 1 else None
-
-
-def _fold(value: Value) -> tuple[str, tuple[int, ...]] | None:
-    fits = value.size % 2 == 0 and len(value.shape) < 3
-    return (f"{value.name}.reshape(2, -1)", (2, value.size // 2)) if fits else None
-
-
-def _transpose(value: Value) -> tuple[str, tuple[int, ...]] | None:
-    if len(value.shape) < 2:
-        return None
-    return f"{value.name}.transpose(-1, -2)", (*value.shape[:-2], value.shape[-1], value.shape[-2])
-
-
-def _split(value: Value) -> tuple[str, tuple[int, ...]] | None:
-    if not value.shape or value.shape[0] % 2:
-        return None
-    half = value.shape[0] // 2
-    return f"torch.split({value.name}, {half})[1]", (half, *value.shape[1:])
-
-
-def _narrow(value: Value) -> tuple[str, tuple[int, ...]] | None:
-    if not value.shape or value.shape[-1] < 2:
-        return None
-    return f"{value.name}.narrow(-1, 1, {value.shape[-1] - 1})", (*value.shape[:-1], value.shape[-1] - 1)
-
-
-def _expand(value: Value) -> tuple[str, tuple[int, ...]] | None:
-    fits = 1 <= len(value.shape) < 3
-    return (
-        (f"{value.name}.unsqueeze(0).expand(2, {', '.join(['-1'] * len(value.shape))})", (2, *value.shape))
-        if fits
-        else None
-    )
-
-
-def _diagonal(value: Value) -> tuple[str, tuple[int, ...]] | None:
-    return (f"{value.name}.diagonal()", (min(value.shape),)) if len(value.shape) == 2 else None
-
-
-def _select(value: Value) -> tuple[str, tuple[int, ...]] | None:
-    return (f"{value.name}[-1]", value.shape[1:]) if len(value.shape) > 1 else None
-
-
-VIEWS: Mapping[str, Operation] = {
-    name: partial(_view, make)
-    for name, make in {
-        "reshape": _reshape, "fold": _fold, "transpose": _transpose, "split": _split, "narrow": _narrow,
-        "expand": _expand, "diagonal": _diagonal, "select": _select,
-    }.items()
-}  # fmt: skip
-"""Operations that give views of a value."""
-
 SAVING: Mapping[str, Operation] = {
-    "sin": partial(_elementwise, "{}.sin()"),
-    "tanh": partial(_elementwise, "{}.tanh()", saves=False, fresh=False),
-    "multiply": partial(_binary, "{} * {}"),
+    "sin": partial(elementwise, "{}.sin()"),
+    "tanh": partial(elementwise, "{}.tanh()", saves=False, fresh=False),
+    "multiply": partial(binary, "{} * {}"),
     "linear": partial(_matrix, "F.linear({}, {}, {})"),
     "save-views": partial(_custom, "SaveViews"),
-    "gelu": partial(_elementwise, "F.gelu({})", real=True),
+    "gelu": partial(elementwise, "F.gelu({})", real=True),
     "layer-norm": _norm,
 }
 """Operations that save their input or output: what a consumer is made of, besides views."""
 
 OPERATIONS: Mapping[str, Operation] = {
     **SAVING,
-    "scale": partial(_elementwise, "{} * 1.5", saves=False),
-    "add": partial(_binary, "{} + {}"),
-    "exp": partial(_elementwise, "({} * 0.1).exp()", saves=False, fresh=False),
-    "relu": partial(_elementwise, "{}.relu()", saves=False, fresh=False, real=True),
-    "softmax": partial(_elementwise, "{}.softmax(-1)", saves=False, fresh=False, real=True),
-    "dropout": partial(_elementwise, "F.dropout({}, 0.5)", saves=False, real=True),
-    "noise": partial(_elementwise, "{0} * torch.rand_like({0})", real=True),
-    "rrelu": partial(_elementwise, "F.rrelu({}, training=True)", fresh=False, real=True),
-    "clone": partial(_elementwise, "{}.clone()", saves=False),
-    "detach": partial(_elementwise, "{}.detach()", fresh=False),
+    "scale": partial(elementwise, "{} * 1.5", saves=False),
+    "add": partial(binary, "{} + {}"),
+    "exp": partial(elementwise, "({} * 0.1).exp()", saves=False, fresh=False),
+    "relu": partial(elementwise, "{}.relu()", saves=False, fresh=False, real=True),
+    "softmax": partial(elementwise, "{}.softmax(-1)", saves=False, fresh=False, real=True),
+    "dropout": partial(elementwise, "F.dropout({}, 0.5)", saves=False, real=True),
+    "noise": partial(elementwise, "{0} * torch.rand_like({0})", real=True),
+    "rrelu": partial(elementwise, "F.rrelu({}, training=True)", fresh=False, real=True),
+    "clone": partial(elementwise, "{}.clone()", saves=False),
+    "detach": partial(elementwise, "{}.detach()", fresh=False),
     "batch-norm": _batch_norm,
     "conv": _conv,
     "attention": _attention,
@@ -285,8 +205,19 @@ OPERATIONS: Mapping[str, Operation] = {
     "mean": _mean,
     "double": partial(_convert, "{}.double()", "float", "double"),
     "float": partial(_convert, "{}.float()", "double", "float"),
-    "complex": partial(_convert, "torch.complex({0}, {0} * 2)", "float", "complex"),
+    "complex": partial(_convert, "torch.complex({0}.float(), {0}.float() * 2)", "float", "complex"),
     "as-real": _as_real,
+    "real-part": partial(_convert, "{}.real", "complex", "float"),
+    "imaginary-part": partial(_convert, "{}.imag", "complex", "float"),
+    "half": partial(_convert, "{}.bfloat16().float()", "float", "float"),
+    "conjugate": partial(elementwise, "{}.conj()", fresh=False),
+    "sigmoid": partial(elementwise, "{}.sigmoid()", saves=False, fresh=False),
+    "silu": partial(elementwise, "F.silu({})", real=True),
+    "log-softmax": partial(elementwise, "{}.log_softmax(-1)", saves=False, fresh=False, real=True),
+    "cumsum": partial(elementwise, "{}.cumsum(-1)", saves=False, real=True),
+    "sorted": partial(elementwise, "{}.sort(-1).values", saves=False, fresh=False, real=True),
+    "alpha-dropout": partial(elementwise, "F.alpha_dropout({}, 0.5, training=True)", real=True),
+    "dropout-again": partial(elementwise, "F.dropout({0} * 2, 0.25) + F.dropout({0}, 0.25)", real=True),
     "no-grad": _no_grad,
     "autocast": _autocast_matrix,
     "hook": _hook,
@@ -296,6 +227,10 @@ OPERATIONS: Mapping[str, Operation] = {
     "view-in-place": partial(_in_place, "{}[..., 0].mul_(3)"),
     "save-output": partial(_custom, "SaveOutput"),
     "read-twice": partial(_custom, "ReadTwice"),
+    "dropout-in-place": partial(_in_place, "F.dropout({}, 0.5, inplace=True)"),
+    "swish": partial(_custom, "Swish"),
+    "enable-grad": _enable_grad,
+    **JOINING,
     **VIEWS,
 }
 """Every operation by name."""

@@ -46,22 +46,35 @@ _VALUES = ("a gradient differs", "a result differs", "a leaf differs", "the gene
 NEEDS = {
     "plan-twice": "retain-graph", "plan-grad": "autograd-grad", "call-keyword": "kwargs",
     "call-container": "containers", "returns-list": "output-containers", "returns-dict": "output-containers",
-    "call-extras": "non-tensors",
+    "call-extras": "non-tensors", "plan-inputs": "inputs", "plan-second": "double-backward",
+    "dropout": "rng", "dropout-in-place": "rng", "dropout-again": "rng", "alpha-dropout": "rng",
+    "noise": "rng", "rrelu": "rng",
 }  # fmt: skip
 """Features of a program that a candidate may refuse, and the capability that promises them."""
 
 
 def difference(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Difference | None:
     """The first difference in order of cause, or None."""
+    if program.plan == "spent" and found.stage not in {"forward", "backward"}:
+        return _on_freed_graph(plain, found)
     if found.error is not None:
         return _raised(program, candidate, found)
     return next(_differences(program, plain, found), None)
 
 
+def _on_freed_graph(plain: Sight, found: Sight) -> Difference | None:
+    """The plain run raises if it had saved anything; a candidate may raise there in any words, and must."""
+    if plain.state != found.state:
+        return Difference("the ambient state is left changed", f"{plain.state} became {found.state}")
+    if plain.error is not None and found.error is None:
+        return Difference("no error where the plain run has one", " ".join(plain.error))
+    return None
+
+
 def _raised(program: Program, candidate: Candidate, found: Sight) -> Difference:
     kind, message = found.error or ("", "")
     left_out = {NEEDS[name] for name in program.features & NEEDS.keys()} - candidate.capabilities
-    refusal = bool(left_out) and kind in CLEAR_REFUSALS and bool(message)
+    refusal = bool(left_out) and kind in CLEAR_REFUSALS and bool(message) and "allocate memory" not in message
     return Difference(f"{found.stage} raises {kind}: {_without_numbers(message)}", message, refusal)
 
 
@@ -77,6 +90,10 @@ def _differences(program: Program, plain: Sight, found: Sight) -> Iterator[Diffe
             yield Difference("the generator is left elsewhere", "its state differs from the plain run's")
     for number, (want, got) in enumerate(zip(plain.results, found.results, strict=False)):
         yield from _unequal("a result differs", f"result {number}", want, got)
+    if plain.heard != found.heard:
+        yield Difference(
+            "hooks are called another number of times", f"{dict(plain.heard)} became {dict(found.heard)}"
+        )
     if plain.needs != found.needs:
         yield Difference("requires_grad of the result differs", f"{plain.needs} became {found.needs}")
     yield from _leaf_differences(plain, found)

@@ -7,21 +7,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+DEVICE = "cpu"
+"""Where leaves are made."""
+
 
 def leaf(*shape: int, seed: int, dtype: torch.dtype = torch.float32, grad: bool = True) -> Tensor:
     """A leaf tensor whose values depend on the seed alone."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=dtype).requires_grad_(grad)
+    return torch.randn(shape, generator=generator, dtype=dtype).to(DEVICE).requires_grad_(grad)
 
 
 def index(*shape: int, seed: int, below: int) -> Tensor:
     """An integer tensor with values in [0, below)."""
-    return torch.randint(below, shape, generator=torch.Generator().manual_seed(seed))
+    return torch.randint(below, shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
 
 
 def meet(*tensors: Tensor) -> Tensor:
     """One flat float64 tensor of all the elements, so that one hook tensor comes before every consumer."""
-    real = [torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in tensors]
+    real = [
+        torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors
+    ]
     return torch.cat([tensor.reshape(-1).to(torch.float64) for tensor in real])
 
 
@@ -73,3 +78,20 @@ class ReadTwice(torch.autograd.Function):
         once: Tensor = ctx.saved_tensors[0]
         again: Tensor = ctx.saved_tensors[0]
         return 3 * once * again * gradient
+
+
+class Swish(torch.autograd.Function):
+    """x * sigmoid(x), saving an intermediate that no graph knows."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Save the gate and the output."""
+        gate = x.sigmoid()
+        ctx.save_for_backward(gate, x * gate)
+        return x * gate
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """d(x s) = s + x s (1 - s), from what was saved."""
+        gate, output = ctx.saved_tensors
+        return (gate + output * (1 - gate)) * gradient

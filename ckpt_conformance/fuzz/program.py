@@ -12,9 +12,12 @@ import torch
 
 from ckpt_conformance.fuzz import prelude
 
-Plan: TypeAlias = Literal["once", "twice", "half", "grad", "micro", "steps"]
+Plan: TypeAlias = Literal[
+    "once", "twice", "half", "grad", "micro", "steps", "inputs", "second", "spent"
+]  # fmt: skip
 """How the backward goes: one backward; the same one twice with retain_graph; from one half of the result
-only; torch.autograd.grad; two forwards before one backward; two steps with an optimizer."""
+only; torch.autograd.grad; two forwards before one backward; two steps with an optimizer; backward(inputs=...);
+a second derivative; a second backward over a graph that the first one freed, which is an error."""
 
 PLANS: tuple[Plan, ...] = get_args(Plan)
 
@@ -27,8 +30,8 @@ class ProgramError(Exception):
 class Program:
     """Source text: `setup` binds leaves, `step` runs regions and binds `result`.
 
-    In `step`, `run(region, args, kwargs, consumer)` is the candidate and `note(*tensors)` marks the
-    tensors that a region made.
+    In `step`, `run(region, args, kwargs, consumer)` is the candidate, `note(*tensors)` marks the tensors
+    that a region made, and `hear(label)` gives a hook that is counted.
 
     Attributes:
         setup: Lines that bind the leaves.
@@ -53,7 +56,7 @@ class Program:
         names = ", ".join(self.leaves)
         lines = [
             "def setup():", *_indented(self.setup), f"    return {{{_pairs(self.leaves)}}}", "",
-            "def step(leaves, run, note):", f"    {names}, = [leaves[name] for name in {self.leaves!r}]",
+            "def step(leaves, run, note, hear):", f"    {names}, = [leaves[name] for name in {self.leaves!r}]",
             *_indented(self.step), "    return result",
         ]  # fmt: skip
         return "\n".join(lines) + "\n"
@@ -94,8 +97,13 @@ def _pairs(names: tuple[str, ...]) -> str:
 
 
 def functions(program: Program) -> tuple[Callable[[], Mapping[str, Any]], Callable[..., torch.Tensor]]:
-    """The program's two functions, `setup()` and `step(leaves, run, note)`."""
-    names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, **_prelude()}
+    """The program's two functions, `setup()` and `step(leaves, run, note, hear)`."""
+    names: dict[str, Any] = {
+        "torch": torch,
+        "F": torch.nn.functional,
+        "DEVICE": prelude.DEVICE,
+        **_prelude(),
+    }
     exec(program.compiled(), names)  # noqa: S102 - running generated source is what a fuzzer does
     return names["setup"], names["step"]
 

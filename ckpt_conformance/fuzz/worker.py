@@ -5,19 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import signal
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+import torch
+
 from ckpt_conformance.candidate import PLAIN, Candidate
+from ckpt_conformance.fuzz import prelude
 from ckpt_conformance.fuzz.execute import execute
 from ckpt_conformance.fuzz.oracle import Difference, difference
 from ckpt_conformance.fuzz.program import Program
 
 SECONDS = 10.0
 """How long one program may take before it counts as hung."""
+
+MOST_BYTES = 8 << 30
+"""How much memory a child may ask for on the CPU: a program needs a few kilobytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Answer:
 def compare(program: Program, candidate: Candidate) -> Answer:
     """Run a program plainly and under the candidate, in this process."""
     plain = execute(program, PLAIN)
-    if plain.error is not None:
+    if plain.error is not None and plain.stage != "freed graph":
         return Answer(valid=False)
     return Answer(valid=True, difference=difference(program, candidate, plain, execute(program, candidate)))
 
@@ -44,11 +51,15 @@ class Worker:
     Args:
         make: Gives the candidate, in the child.
         seconds: How long one program may take.
+        device: `cpu` or `cuda`.
     """
 
-    def __init__(self, make: Callable[[], Candidate], *, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, make: Callable[[], Candidate], *, seconds: float = SECONDS, device: str = "cpu"
+    ) -> None:
         self._make = make
         self._seconds = seconds
+        self._device = device
         self._child: int | None = None
 
     def __call__(self, program: Program) -> Answer:
@@ -74,7 +85,7 @@ class Worker:
         if self._child == 0:
             os.close(self._requests)
             os.close(answers)
-            _serve(self._make, theirs, ours)
+            _serve(self._make, self._device, theirs, ours)
         os.close(theirs)
         os.close(ours)
         self._answers = os.fdopen(answers, "rb", buffering=0)
@@ -110,11 +121,25 @@ def _read(line: bytes) -> Answer:
     return Answer(data["valid"], Difference(**found) if found else None)
 
 
-def _serve(make: Callable[[], Candidate], requests: int, answers: int) -> None:
+def _prepare(device: str) -> None:
+    """Bound what a candidate may take from the machine, and make every operation deterministic."""
+    warnings.simplefilter("ignore")  # a program's warnings are nobody's to read
+    prelude.DEVICE = device
+    if device == "cpu":
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        wanted = MOST_BYTES if most == resource.RLIM_INFINITY else min(MOST_BYTES, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, most))
+        return
+    # a CUDA context maps more than any sensible limit; the workspace setting is what cuBLAS asks for
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+
+
+def _serve(make: Callable[[], Candidate], device: str, requests: int, answers: int) -> None:
     """Answer until the parent closes its end; never returns."""
     code = 1
     try:
-        warnings.simplefilter("ignore")  # a program's warnings are nobody's to read
+        _prepare(device)
         candidate = make()
         with os.fdopen(requests, "rb") as lines:
             for line in lines:
