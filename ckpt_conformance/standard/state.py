@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -84,6 +85,42 @@ def after_an_exception_in_recompute(candidate: Candidate, lab: Lab) -> None:
     fail.append(True)
     with _unchanged("an exception in the recompute"), suppress(Exception):
         loss.backward()
+
+
+@requirement(
+    "state/own-flags-after-an-exception",
+    MUST,
+    since="2026.12",
+    source="megatron-core 0.19.2, is_checkpointing()",
+)
+def own_flags_after_an_exception(candidate: Candidate, lab: Lab) -> None:
+    """Where the region raises in the forward, no module's flag stays that was set for the region's sake.
+
+    Several implementations say in a global of their own that a checkpointed forward is running, and other code
+    asks for it: fused kernels, graph capture, offloading. After one caught exception it says so for ever.
+
+    How: reset the flag in a `finally`; where regions nest, put back what was there rather than False.
+    """
+    region, fail = _raising(lab)
+    _loss_of(candidate, region).backward()
+    fail.append(True)
+    with suppress(Exception):
+        PLAIN.run(region)
+    before = _flags()
+    with suppress(Exception):
+        candidate.run(region)
+    changed = sorted(name for name, value in _flags().items() if before.get(name, value) is not value)
+    expect_equal("an exception in the forward left flags changed", [], changed)
+
+
+def _flags() -> dict[str, bool]:
+    """Every truth value among the globals of every module, by `module.name`."""
+    return {
+        f"{module}.{name}": value
+        for module, loaded in list(sys.modules.items())
+        for name, value in list(getattr(loaded, "__dict__", {}).items())
+        if type(value) is bool
+    }
 
 
 @requirement("state/no-grad", MUST, since="2026.12", source="huggingface/diffusers#10107")
