@@ -35,7 +35,7 @@ class Memory:
     Attributes:
         peak: The highest level during the step.
         kept: The level between forward and backward.
-        floor: What is left when the step is over and gradients are freed.
+        floor: What is left when the step is over.
     """
 
     peak: int
@@ -81,13 +81,17 @@ def _between(first: float | torch.cuda.Event, second: float | torch.cuda.Event) 
 
 
 def measure_memory(workload: Workload, candidate: Candidate) -> Memory:
-    """Run one step with the allocator watched; nothing is collected."""
+    """Run one step with the allocator watched; nothing is collected.
+
+    The gradients' memory is there before, as where several steps accumulate: what is measured is activations.
+    """
+    workload.forward(candidate).backward()
     with record_memory(workload.x.device) as timeline:
         loss = workload.forward(candidate)
         timeline.mark("forward over")
         loss.backward()
         del loss
-        workload.zero_grad()
+    workload.zero_grad()
     return Memory(timeline.peak, timeline.until("forward over").net, timeline.net)
 
 

@@ -1,10 +1,10 @@
-"""Measure the claims: `python -m ckpt_conformance.bench.claims restore floor curves --json FILE`."""
+"""Measure the claims: `python -m ckpt_conformance.bench.claims restore floor peak step curves`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -13,18 +13,15 @@ from typing import Any
 
 import torch
 
-from ckpt_conformance import __version__
+from ckpt_conformance.bench.about import about
 from ckpt_conformance.bench.claims.curves import measure_curves
 from ckpt_conformance.bench.claims.floor import measure_floor
+from ckpt_conformance.bench.claims.peak import measure_peak
 from ckpt_conformance.bench.claims.restore import measure_restore
-from ckpt_conformance.catalog import reference, torch_checkpoint
+from ckpt_conformance.bench.claims.step import NAMES, installed, measure_step
 
 _FLOORS = ((2, 8192, True), (4, 8192, True), (2, 4096, True), (2, 8192, False))
 """Layers, tokens, and whether something keeps the recomputed graph alive."""
-
-
-def _restore(device: torch.device) -> list[Any]:
-    return list(measure_restore(device))
 
 
 def _floor(device: torch.device) -> list[Any]:
@@ -36,49 +33,40 @@ def _floor(device: torch.device) -> list[Any]:
     ]
 
 
-def _curves(device: torch.device) -> list[Any]:
-    candidates = (
-        torch_checkpoint.REENTRANT,
-        torch_checkpoint.NONREENTRANT,
-        reference.reference(),
-        reference.reference_discard(),
-        reference.reference_reentrant(),
-    )
-    return list(measure_curves(candidates, device))
-
-
-CLAIMS: dict[str, Callable[[torch.device], list[Any]]] = {
-    "restore": _restore,
-    "floor": _floor,
-    "curves": _curves,
-}
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print what was asked for; exit code 2 where there is no such device."""
     parser = argparse.ArgumentParser(prog="python -m ckpt_conformance.bench.claims", description=__doc__)
-    parser.add_argument("claims", nargs="+", choices=sorted(CLAIMS))
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args(arguments)
+    options = _parsed(parser, arguments)
     device = torch.device(options.device)
     if device.type != "cuda" or not torch.cuda.is_available():
         sys.stderr.write("the claims are about CUDA, and there is no CUDA device here\n")
         return 2
-    results = {name: [asdict(line) for line in CLAIMS[name](device)] for name in options.claims}
-    text = json.dumps({**_about(device), **results}, indent=1) + "\n"
+    # cuBLAS is deterministic with a workspace of fixed size only, chosen before its first use
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    claims = _claims(options.snapshots)
+    results = {name: [asdict(line) for line in claims[name](device)] for name in options.claims}
+    text = json.dumps({**about(device), **results}, indent=1) + "\n"
     if options.json:
         options.json.write_text(text)
     sys.stdout.write(text)
     return 0
 
 
-def _about(device: torch.device) -> dict[str, str]:
+def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser.add_argument("claims", nargs="+", choices=sorted(_claims(None)))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--snapshots", type=Path, metavar="DIR", help="leave the snapshots of `peak` there")
+    return parser.parse_args(arguments)
+
+
+def _claims(snapshots: Path | None) -> dict[str, Callable[[torch.device], Sequence[Any]]]:
     return {
-        "package": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "device": torch.cuda.get_device_name(device),
+        "restore": measure_restore,
+        "floor": _floor,
+        "peak": lambda device: measure_peak(device, snapshots),
+        "step": measure_step,
+        "curves": lambda device: measure_curves(list(installed(NAMES)), device),
     }
 
 

@@ -70,7 +70,7 @@ def _losses(candidate: Candidate, size: Size, device: torch.device, steps: int) 
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     return losses
 
 
