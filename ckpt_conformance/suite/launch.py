@@ -159,6 +159,7 @@ def verify(plan: Plan, progress: Callable[[Finding], None] | None = None) -> Out
     run = _with_scripts(recorder.runs()[0], plan)
     if plan.report is not None:
         write_report(run, plan.report, report_files(run, list(requirements())))
+        recorder.keep_snapshots(plan.report)
     faults = dict(recorder.faults)
     if not recorder.interrupted:
         faults |= {id_: "it was never run" for id_ in recorder.missing() if id_ not in faults}

@@ -23,6 +23,7 @@ from ckpt_conformance.suite.options import Options
 from ckpt_conformance.suite.outcome import from_plain, to_plain
 from ckpt_conformance.suite.scripts import scripts_for, with_scripts
 from ckpt_conformance.suite.session import STACKS, stacks_folder
+from ckpt_conformance.suite.snapshots import SNAPSHOTS, move_snapshots
 from ckpt_conformance.suite.worker import ATTRIBUTE, post_mortem
 
 PLUGIN: Final = "ckpt-recorder"
@@ -113,6 +114,7 @@ class Recorder:
             for name, run in zip(self._candidates, self.runs(), strict=True):
                 whole = with_scripts(run, scripts_for(run, self._candidates[name], name))
                 write_report(whole, self._report, report_files(whole, self._standard))
+                self.keep_snapshots(self._report)
 
     def runs(self) -> list[Run]:
         """The record of each candidate's run."""
@@ -134,6 +136,10 @@ class Recorder:
     def missing(self) -> list[str]:
         """The requirements that were asked for and got no finding."""
         return [made.id for made in self._chosen for found in self._found.values() if made.id not in found]
+
+    def keep_snapshots(self, report: Path) -> None:
+        """Put the allocator's records that workers left into a report that was written."""
+        move_snapshots(Path(self._stacks.name) / SNAPSHOTS, report)
 
     def _in_order(self, found: Mapping[str, Finding]) -> list[Finding]:
         return [found[made.id] for made in self._standard if made.id in found]

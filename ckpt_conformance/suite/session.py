@@ -17,8 +17,8 @@ from ckpt_conformance.expectations import settled
 from ckpt_conformance.report.model import Finding, ReportError, Verdict
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Requirement
-from ckpt_conformance.suite.judge import judge
 from ckpt_conformance.suite.options import BAD_INPUT, MAKING, Options, expected_of
+from ckpt_conformance.suite.snapshots import SNAPSHOTS, judge_recording
 from ckpt_conformance.suite.worker import Worker
 
 STACKS: Final = "ckpt_stacks"
@@ -31,11 +31,13 @@ class Session:
     Args:
         config: The pytest run.
         worker: What limits the time of a requirement in this process.
+        snapshots: Where to leave the allocator's record of a failure, or None.
     """
 
-    def __init__(self, config: pytest.Config, worker: Worker) -> None:
+    def __init__(self, config: pytest.Config, worker: Worker, snapshots: Path | None = None) -> None:
         self._config = config
         self._worker = worker
+        self._snapshots = snapshots
         self.options = Options.of(config)
 
     def cases(self) -> Iterator[tuple[str, Requirement]]:
@@ -67,7 +69,7 @@ class Session:
             importlib.import_module("torch._dynamo")
             candidate, expected, lab = self.candidates[name], self.expected[name], self.lab
         with self._worker.limited(self.options.limit(requirement)):
-            finding = judge(requirement, candidate, lab)
+            finding = judge_recording(requirement, candidate, lab, self._snapshots)
         return settled(_timed_out(finding), expected)
 
 
@@ -91,7 +93,8 @@ def begin(config: pytest.Config) -> None:
     stacks = None if given is None else Path(given[STACKS]) / given["workerid"]
     worker = Worker(stacks)
     config.pluginmanager.register(worker, "ckpt-worker")
-    config.stash[SESSION] = Session(config, worker)
+    snapshots = None if given is None else Path(given[STACKS]) / SNAPSHOTS
+    config.stash[SESSION] = Session(config, worker, snapshots)
     if given is None:
         _begin_collecting(config)
 

@@ -44,9 +44,10 @@ def side_stream_inside_the_region(candidate: Candidate, lab: Lab) -> None:
     """A region that hands part of its work to a side stream, and waits for it, gets right gradients.
 
     Overlapping layers do so. Recomputed tensors then come from two streams, and each is asked for by a node
-    that runs on the stream of its own forward.
+    that runs on the stream of its own forward. A recompute that stops at the last saved tensor never comes to
+    the region's own wait: the gradient is made of memory that is not written yet.
 
-    How: whoever is given a recomputed tensor has its stream wait for the recompute.
+    How: let the region come to its end, and have whoever is given a recomputed tensor wait for it.
     """
     expect_program_like_plain(candidate, lab, partial(_step, fn=_forks_to_a_side_stream))
 
