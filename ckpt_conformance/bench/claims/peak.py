@@ -56,8 +56,8 @@ def measure_peak(device: torch.device, folder: Path | None = None) -> list[Peak]
 
 
 def _named(candidate: Candidate) -> str:
-    """The candidate with its version: megatron-core restored by a copy before 0.17."""
-    return facts(candidate).distribution or candidate.name
+    """The candidate with its version, where it has one: megatron-core restored by a copy before 0.17."""
+    return " ".join((candidate.name, *facts(candidate).distribution.split()[1:]))
 
 
 def _peak(candidate: Candidate, name: str, device: torch.device, folder: Path | None) -> Peak:

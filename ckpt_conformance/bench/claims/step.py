@@ -30,7 +30,7 @@ class Step:
     lines: tuple[Line, ...]
 
 
-def measure_step(device: torch.device, *, sizes: tuple[Size, ...] = SIZES, rounds: int = 30) -> list[Step]:
+def measure_step(device: torch.device, *, sizes: tuple[Size, ...] = SIZES, rounds: int = 20) -> list[Step]:
     """Measure each stack under every candidate, the rounds of all candidates in turn."""
     candidates = list(installed(NAMES))
     return [
