@@ -10,7 +10,7 @@ import pytest
 from tests.integration.conftest import Ended, Shell
 
 # each fault shows in one requirement; the candidate finds out on the stack which one is running
-CANDIDATE = '''
+CANDIDATE = """
 import ctypes, os, sys, time
 from torch.utils.checkpoint import checkpoint
 
@@ -71,7 +71,7 @@ def faulty(function, *args, **kwargs):
             FAULTS[frame.f_code.co_name]()
         frame = frame.f_back
     return checkpoint(function, *args, use_reentrant=False, **kwargs)
-'''
+"""
 
 LIMIT = 5.0
 

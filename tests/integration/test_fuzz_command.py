@@ -1,0 +1,68 @@
+"""`ckpt-conformance fuzz`: exit codes, scripts and the corpus."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ckpt_conformance.cli import main
+
+_BAD = '''
+def checkpoint(fn, *args, **kwargs):
+    """Adds something to the result."""
+    output = fn(*args, **kwargs)
+    return output * 1.5 if hasattr(output, "mul") and output.is_floating_point() else output
+'''
+
+
+@pytest.fixture
+def bad(tmp_path, monkeypatch):
+    (tmp_path / "scales_output.py").write_text(_BAD)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "scales_output:checkpoint"
+
+
+def test_the_reference_ends_with_0(capsys):
+    assert main(["fuzz", "reference", "--examples", "40", "--seed", "5"]) == 0
+    assert "40 programs in" in capsys.readouterr().out
+
+
+def test_a_difference_ends_with_1_and_its_script_reproduces_it(bad, tmp_path, capsys):
+    corpus = tmp_path / "corpus"
+    assert main(["fuzz", bad, "--examples", "40", "--seconds", "60", "--corpus", str(corpus)]) == 1
+    assert "a result differs" in capsys.readouterr().out
+    script = next(iter(sorted(corpus.glob("*.py"))))
+    lines = script.read_text().splitlines()
+    assert len(lines) <= 60
+    assert not any("ckpt_conformance" in line for line in lines)
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=False,
+                         env={"PYTHONPATH": str(tmp_path)})  # fmt: skip
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (1, "reproduced"), ran.stderr
+
+
+def test_a_saved_corpus_is_replayed(bad, tmp_path, capsys):
+    arguments = ["fuzz", bad, "--examples", "5", "--seconds", "60", "--corpus", str(tmp_path)]
+    assert main(arguments) == 1
+    saved = (tmp_path / "corpus.jsonl").read_text().count("\n")
+    assert main(arguments) == 1
+    assert f"{saved} saved programs: {saved} programs in" in capsys.readouterr().out
+
+
+def test_a_corpus_that_is_none_ends_with_2(tmp_path, capsys):
+    (tmp_path / "corpus.jsonl").write_text("{}\n")
+    assert main(["fuzz", "reference", "--corpus", str(tmp_path)]) == 2
+    assert "corpus.jsonl, line 1: no saved program" in capsys.readouterr().err
+
+
+def test_an_unknown_candidate_ends_with_2(capsys):
+    assert main(["fuzz", "no-such-candidate"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_without_hypothesis_the_extra_is_named(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert main(["fuzz", "reference"]) == 2
+    assert "ckpt-conformance[fuzz]" in capsys.readouterr().err

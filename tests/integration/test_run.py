@@ -1,0 +1,123 @@
+"""The command line verifies candidates, and says what came of it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+from ckpt_conformance.report.storage import read_report
+from tests.integration.conftest import ROOT, Shell
+
+GOOD = """
+from torch.utils.checkpoint import checkpoint
+def good(fn, *args, **kwargs): return checkpoint(fn, *args, use_reentrant=False, **kwargs)
+def upside_down(fn, *args, **kwargs): return good(lambda *a: -fn(*a), *args, **kwargs)
+"""
+SELECT = ["--select", "views/reshape-saved-by-consumer", "rng/dropout-mask"]
+
+
+def test_a_candidate_that_fails_nothing_ends_with_0(shell: Shell) -> None:
+    shell.write("mine.py", GOOD)
+    ended = shell.run("run", "mine:good", *SELECT)
+    assert ended.code == 0, ended.err
+    assert "2 passed" in ended.out
+    assert "conformance: partial" in ended.out
+
+
+def test_a_failure_is_told_with_evidence_and_a_script(shell: Shell) -> None:
+    shell.write("mine.py", GOOD)
+    ended = shell.run("run", "mine:upside_down", *SELECT, "--report", "out")
+    assert ended.code == 1, ended.err
+    assert "FAILED views/reshape-saved-by-consumer (MUST)" in ended.out
+    assert "rerun         ckpt-conformance run mine:upside_down --select" in ended.out
+    script = shell.findings()["views/reshape-saved-by-consumer"]["script"]
+    shell.write("again.py", script)
+    again = shell.python("again.py")
+    assert (again.code, again.out.rstrip().endswith("reproduced")) == (1, True)
+
+
+def test_the_callers_pytest_does_not_matter(shell: Shell) -> None:
+    shell.write("mine.py", GOOD)
+    shell.write("pytest.ini", "[pytest]\naddopts = --no-such-option\npython_files = nothing_*.py\n")
+    shell.write("conftest.py", "raise RuntimeError('a conftest that must not be loaded')\n")
+    ended = shell.run("run", "mine:good", *SELECT, PYTEST_ADDOPTS="-x --nonsense", PYTHONWARNINGS="default")
+    assert ended.code == 0, ended.err
+    assert "2 passed" in ended.out
+
+
+def test_expected_failures_conform_and_an_unexpected_pass_does_not(shell: Shell) -> None:
+    shell.write("mine.py", GOOD)
+    entry = '[[expected]]\nid = "{}"\nreason = "turns signs"\nissue = "mine#1"\n'
+    shell.write("both.toml", entry.format(SELECT[1]) + entry.format(SELECT[2]))
+    known = shell.run("run", "mine:upside_down", *SELECT, "--expect", "both.toml")
+    assert known.code == 0, known.out + known.err
+    assert "2 expected" in known.out
+    passed = shell.run("run", "mine:good", *SELECT, "--expect", "both.toml")
+    assert passed.code == 1
+    assert passed.out.count("passed, although it is expected to fail") >= 2
+
+
+def test_expect_update_writes_what_fails_and_keeps_reasons(shell: Shell) -> None:
+    shell.write("mine.py", GOOD)
+    file = shell.write("conformance.toml", f'[[expected]]\nid = "{SELECT[1]}"\nreason = "turns signs"\n')
+    assert shell.run("expect", "mine:upside_down", "--update", *SELECT).code == 0
+    entries = {entry["id"]: entry for entry in tomllib.loads(file.read_text())["expected"]}
+    assert entries[SELECT[1]]["reason"] == "turns signs"
+    assert entries[SELECT[2]]["reason"].startswith("not yet explained: ")
+    assert shell.run("expect", "mine:good", "--update", *SELECT).code == 0
+    assert file.read_text() == ""
+
+
+def test_sigterm_leaves_a_report_that_says_that_it_is_not_whole(shell: Shell) -> None:
+    source = (
+        "import time\ndef slow(fn, *args, **kwargs):\n    time.sleep(2)\n    return fn(*args, **kwargs)\n"
+    )
+    shell.write("mine.py", source)
+    command = [sys.executable, "-m", "ckpt_conformance", "run", "mine:slow", "--report", "out"]
+    with subprocess.Popen(
+        command,
+        cwd=shell.folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.read(1) in ".F"
+        running.send_signal(signal.SIGTERM)
+        said = running.stdout.read()
+        began = time.monotonic()
+        code = running.wait(60)
+    assert time.monotonic() - began < 60
+    assert code == 1
+    assert "interrupted: requirements are missing" in said
+    assert read_report(shell.folder / "out").interrupted
+
+
+def test_without_a_candidate_the_reference_is_verified(shell: Shell) -> None:
+    ended = shell.run("run", *SELECT)
+    assert ended.code == 0, ended.err
+    assert "ckpt-conformance run my.module:checkpoint" in ended.out
+
+
+def test_help_fits_a_screen(shell: Shell) -> None:
+    for arguments in [["--help"], ["run", "--help"]]:
+        ended = shell.run(*arguments)
+        assert ended.code == 0
+        assert len(ended.out.splitlines()) <= 40
+        assert max(map(len, ended.out.splitlines())) <= 100
+
+
+def test_list_names_every_candidate_and_requirement(shell: Shell) -> None:
+    candidates = shell.run("list", "candidates").out
+    assert "torch-nonreentrant" in candidates
+    requirements = shell.run("list", "requirements").out
+    assert "MUST   rng/dropout-mask" in requirements
+
+
+def test_explain_prints_sentence_reason_and_source(shell: Shell) -> None:
+    said = shell.run("explain", "rng/dropout-mask").out
+    assert "Why it matters" in said
+    assert "How a passing implementation does it" in said
