@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
@@ -88,6 +88,7 @@ def hunt(
     start: int = 0,
     seconds: float = float("inf"),
     progress: Callable[[Catch], None] = lambda _catch: None,
+    catch: Catch | None = None,
 ) -> Catch:
     """Compare generated programs until `examples` of them were or `seconds` have passed.
 
@@ -99,8 +100,10 @@ def hunt(
         start: The seed.
         seconds: When to stop at the latest, shrinking included.
         progress: Called after each round.
+        catch: What is known already, such as what a replay gave; the differences are added to it.
     """
-    started, catch, round_ = time.monotonic(), Catch(), 0
+    started, catch, round_ = time.monotonic(), catch or Catch(), 0
+    examples += catch.programs
 
     def late() -> bool:
         return time.monotonic() - started > seconds
@@ -189,7 +192,13 @@ def programs(draw: Any) -> Program:
     return make_program(choose)
 
 
-def replay(ask: Callable[[Program], Answer], corpus: Sequence[Program]) -> Iterator[tuple[Program, Answer]]:
-    """Compare the programs of a saved corpus."""
+def replayed(ask: Callable[[Program], Answer], corpus: Sequence[Program]) -> Catch:
+    """Compare the programs of a saved corpus, which are small already."""
+    started, catch = time.monotonic(), Catch(programs=len(corpus))
     for program in corpus:
-        yield program, ask(program)
+        answer = ask(program)
+        catch.invalid += not answer.valid
+        if answer.difference and not _explained(catch, program, answer.difference, count=True):
+            _enter(catch, Group(program, answer.difference))
+    catch.seconds = time.monotonic() - started
+    return catch

@@ -16,8 +16,8 @@ Plan: TypeAlias = Literal[
     "once", "twice", "half", "grad", "micro", "steps", "inputs", "second", "spent"
 ]  # fmt: skip
 """How the backward goes: one backward; the same one twice with retain_graph; from one half of the result
-only; torch.autograd.grad; two forwards before one backward; two steps with an optimizer; backward(inputs=...);
-a second derivative; a second backward over a graph that the first one freed, which is an error."""
+only; torch.autograd.grad; two forwards before one backward; two steps with an optimizer; backward with
+inputs; a second derivative; a second backward over a graph that the first one freed, which is an error."""
 
 PLANS: tuple[Plan, ...] = get_args(Plan)
 
@@ -56,7 +56,8 @@ class Program:
         names = ", ".join(self.leaves)
         lines = [
             "def setup():", *_indented(self.setup), f"    return {{{_pairs(self.leaves)}}}", "",
-            "def step(leaves, run, note, hear):", f"    {names}, = [leaves[name] for name in {self.leaves!r}]",
+            "def step(leaves, run, note, hear):",
+            f"    {names}, = [leaves[name] for name in {self.leaves!r}]",
             *_indented(self.step), "    return result",
         ]  # fmt: skip
         return "\n".join(lines) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import resource
@@ -79,6 +80,8 @@ class Worker:
         return Answer(valid=True, difference=self._bury(hung=not ready))
 
     def _start(self) -> None:
+        # torch.utils.checkpoint imports it in its first call, which takes longer than a program may
+        importlib.import_module("torch._dynamo")
         theirs, self._requests = os.pipe()
         answers, ours = os.pipe()
         self._child = os.fork()

@@ -1,5 +1,5 @@
 """values: outputs and gradients equal the plain run's, bit by bit."""
 
-from ckpt_conformance.standard.values import functions, inputs, outputs, sharing
+from ckpt_conformance.standard.values import functions, generated, inputs, outputs, sharing
 
-__all__ = ["functions", "inputs", "outputs", "sharing"]
+__all__ = ["functions", "generated", "inputs", "outputs", "sharing"]

@@ -1,0 +1,141 @@
+"""Look for differences from the plain run with generated programs.
+
+Each difference is shrunk and written out as a script; exit code 0 none was found, 1 some were, 2 it could not
+be started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ckpt_conformance.commands.run import DEFAULT, _positive, _seconds
+
+if TYPE_CHECKING:
+    from ckpt_conformance.candidate import Candidate
+    from ckpt_conformance.fuzz.hunt import Catch, Group
+    from ckpt_conformance.fuzz.program import Program
+    from ckpt_conformance.fuzz.worker import Worker
+
+_CORPUS: Final = "corpus.jsonl"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "candidate", nargs="?", metavar="CANDIDATE", default=DEFAULT,
+        help="a name of `list candidates`, or pkg.module:attribute; the bundled reference if none is named",
+    )  # fmt: skip
+    parser.add_argument("--examples", type=_positive, metavar="N", default=1000,
+                        help="how many programs to compare (1000)")  # fmt: skip
+    parser.add_argument("--seed", type=int, metavar="S", default=0, help="where the programs start (0)")
+    parser.add_argument("--seconds", type=_seconds, metavar="T", default=float("inf"),
+                        help="stop after so long, shrinking included")  # fmt: skip
+    parser.add_argument(
+        "--corpus", type=Path, metavar="DIR",
+        help=f"replay the programs in DIR/{_CORPUS} first; write new ones there, with a script for each. A"
+        " saved program is Python source that is run: replay only what you trust",
+    )  # fmt: skip
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cpu (the default) or cuda")
+    parser.add_argument("--style", choices=["function", "discarding", "wrapper", "context"],
+                        help="the calling style, if looking at the candidate tells wrongly")  # fmt: skip
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Hunt, and print what was caught."""
+    from ckpt_conformance.candidate import CandidateError, Style
+    from ckpt_conformance.fuzz.worker import Worker
+    from ckpt_conformance.resolve import resolve
+
+    if importlib.util.find_spec("hypothesis") is None:
+        raise CandidateError("this needs hypothesis: python -m pip install 'ckpt-conformance[fuzz]'")
+    style = Style(arguments.style) if arguments.style else None
+    candidate = resolve(arguments.candidate, style)
+    saved = list(_saved(arguments.corpus)) if arguments.corpus else []
+    worker = Worker(lambda: candidate, device=arguments.device)
+    try:
+        caught = _hunt(arguments, worker, saved)
+    finally:
+        worker.close()
+    _show(caught, candidate, arguments)
+    return 1 if caught.faults() else 0
+
+
+def _saved(folder: Path) -> Iterator[Program]:
+    """The programs of a corpus; none where there is no file yet.
+
+    Raises:
+        ProgramError: A line is no saved program, or the file cannot be read.
+    """
+    from ckpt_conformance.fuzz.program import Program, ProgramError
+
+    file = folder / _CORPUS
+    if not file.exists():
+        return
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise ProgramError(f"{file} cannot be read: {error}") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield Program.from_json(line)
+        except ProgramError as error:
+            raise ProgramError(f"{file}, line {number}: {error}") from error
+
+
+def _hunt(arguments: argparse.Namespace, worker: Worker, saved: list[Program]) -> Catch:
+    from ckpt_conformance.fuzz.hunt import hunt, replayed
+
+    caught = replayed(worker, saved)
+    if saved:
+        print(f"{len(saved)} saved programs: {_line(caught)}")
+    return hunt(
+        worker,
+        examples=arguments.examples,
+        start=arguments.seed,
+        seconds=arguments.seconds,
+        progress=lambda so_far: print(_line(so_far), flush=True),
+        catch=caught,
+    )
+
+
+def _line(caught: Catch) -> str:
+    refused = len(caught.groups) - len(caught.faults())
+    return (
+        f"{caught.programs} programs in {caught.seconds:.0f} s: {len(caught.faults())} differences by cause,"
+        f" {refused} refusals"
+    )
+
+
+def _show(caught: Catch, candidate: Candidate, arguments: argparse.Namespace) -> None:
+    """Print every group, and write or print its script."""
+    if arguments.corpus and caught.groups:
+        arguments.corpus.mkdir(parents=True, exist_ok=True)
+        lines = "".join(f"{group.program.to_json()}\n" for group in caught.groups)
+        (arguments.corpus / _CORPUS).write_text(lines, encoding="utf-8")
+    for number, group in enumerate(caught.groups, start=1):
+        kind = "refusal" if group.difference.refusal else "difference"
+        print(f"\n{kind} {number}, in {group.count} programs: {group.difference.aspect}")
+        print(f"  {group.difference.detail}")
+        print(f"  needs: {', '.join(sorted(group.cause)) or 'nothing beyond the simplest program'}")
+        if not group.difference.refusal:
+            _write_script(number, group, candidate, arguments)
+    print(f"\n{candidate.name}, seed {arguments.seed}: {_line(caught)}")
+
+
+def _write_script(number: int, group: Group, candidate: Candidate, arguments: argparse.Namespace) -> None:
+    from ckpt_conformance.report.program_script import program_script, script_name
+
+    script = program_script(
+        group.program, group.difference, candidate, target=arguments.candidate, device=arguments.device
+    )
+    if arguments.corpus is None:
+        sys.stdout.write(f"\n{script}")
+        return
+    file = arguments.corpus / script_name(number, group.difference)
+    file.write_text(script, encoding="utf-8")
+    print(f"  script: {file}")
