@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn import functional as fn
 from torch.utils.checkpoint import checkpoint
 
 from ckpt_conformance.candidate import PLAIN, Candidate
@@ -21,6 +23,7 @@ from ckpt_conformance.standard.compare import (
 from ckpt_conformance.standard.evidence import expect_same_tensor, violated
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import FUNCTION_LIKE, MUST, RECOMPUTING, SHOULD, requirement
+from ckpt_conformance.standard.rng import dropout_region
 
 _TORCH = {
     way: Candidate.from_function(partial(checkpoint, use_reentrant=way == "reentrant"), name=f"torch-{way}")
@@ -38,6 +41,34 @@ def two_levels(candidate: Candidate, lab: Lab) -> None:
     How: keep what belongs to one use in an object of its own; recompute as if no region were active.
     """
     _expect_nested(candidate, [candidate, candidate], lab)
+
+
+@requirement("nesting/random-masks", MUST, since="2026.12", source="pytorch/pytorch#90105")
+def random_masks(candidate: Candidate, lab: Lab) -> None:
+    """Regions inside a region replay their own numbers too.
+
+    The inner regions run three times: in the forward, in the recompute of the outer one, and in their own.
+    The state to replay is the one that the outer recompute has reached, neither the outer's first one nor
+    what the generator holds while the backward runs.
+
+    How: read the state afresh whenever a region runs, also within another's recompute.
+    """
+
+    def outer(device: torch.device) -> Region:
+        inner, own = dropout_region(device), dropout_region(device)
+
+        def nested(x: Tensor) -> Tensor:
+            once = fn.dropout(own.fn(x), 0.5)
+            twice = candidate_under_test.run(Region(inner.fn, (once,), {}, inner.parameters))
+            return fn.dropout(candidate_under_test.run(Region(inner.fn, (twice,), {}, inner.parameters)), 0.5)
+
+        parameters = {f"inner {name}": value for name, value in inner.parameters.items()}
+        return Region(nested, own.args, {}, {**own.parameters, **parameters})
+
+    candidate_under_test = PLAIN
+    expected = observe(PLAIN, outer(lab.device))
+    candidate_under_test = candidate
+    expect_same(expected, observe(candidate, outer(lab.device)))
 
 
 @requirement("nesting/three-levels", MUST, since="2026.12", source="pytorch/pytorch#90105")

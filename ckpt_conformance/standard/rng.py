@@ -126,34 +126,6 @@ def _two_uses(candidate: Candidate, lab: Lab) -> list[Tensor | None]:
     return [region.args[0].grad for region in regions]
 
 
-@requirement("rng/nested-regions", MUST, since="2026.12", source="pytorch/pytorch#90105")
-def nested_regions(candidate: Candidate, lab: Lab) -> None:
-    """Regions inside a region replay their own numbers too.
-
-    The inner regions run three times: in the forward, in the recompute of the outer one, and in their own.
-    The state to replay is the one that the outer recompute has reached, neither the outer's first one nor
-    what the generator holds while the backward runs.
-
-    How: read the state afresh whenever a region runs, also within another's recompute.
-    """
-
-    def outer(device: torch.device) -> Region:
-        inner, own = dropout_region(device), dropout_region(device)
-
-        def nested(x: Tensor) -> Tensor:
-            once = fn.dropout(own.fn(x), 0.5)
-            twice = candidate_under_test.run(Region(inner.fn, (once,), {}, inner.parameters))
-            return fn.dropout(candidate_under_test.run(Region(inner.fn, (twice,), {}, inner.parameters)), 0.5)
-
-        parameters = {f"inner {name}": value for name, value in inner.parameters.items()}
-        return Region(nested, own.args, {}, {**own.parameters, **parameters})
-
-    candidate_under_test = PLAIN
-    expected = observe(PLAIN, outer(lab.device))
-    candidate_under_test = candidate
-    expect_same(expected, observe(candidate, outer(lab.device)))
-
-
 @requirement(
     "rng/inputs-in-containers", MAY, since="2026.12", source="pytorch/pytorch#121212", capability="containers"
 )
