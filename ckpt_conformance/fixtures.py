@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -11,11 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ckpt_conformance.leaks import leak_guard
+    from ckpt_conformance.leaks import LeakReport, leak_guard
+
+_ALL: Final = 2
+"""From this verbosity on (`-vv`) all leaks are written out."""
 
 
 @pytest.fixture
-def ckpt_leaks(pytestconfig: pytest.Config) -> Callable[..., leak_guard]:
+def ckpt_leaks(request: pytest.FixtureRequest) -> Callable[..., leak_guard]:
     """Guard a training loop of one's own.
 
     `with ckpt_leaks(steps=6, warmup=2) as steps:`, and in it the loop over the steps. It takes what
@@ -24,7 +27,31 @@ def ckpt_leaks(pytestconfig: pytest.Config) -> Callable[..., leak_guard]:
     """
     from ckpt_conformance.leaks import leak_guard
 
-    return functools.partial(leak_guard, baseline=baseline_of(pytestconfig))
+    return functools.partial(leak_guard, **guard_options(request.node))
+
+
+def guard_options(item: pytest.Item) -> dict[str, Any]:
+    """What the settings and the command line say about the guard of a test."""
+    return {
+        "baseline": baseline_of(item.config),
+        "every": item.config.get_verbosity() >= _ALL,
+        "on_report": functools.partial(_record, item),
+    }
+
+
+def _record(item: pytest.Item, report: LeakReport) -> None:
+    """Note a test's leak report in JUnit's XML, and write it where it was asked for."""
+    from ckpt_conformance.report.leaks.junit import junit_properties
+
+    item.user_properties += junit_properties(report)
+    folder = item.config.getoption("ckpt_leak_report")
+    if folder:
+        from ckpt_conformance.report.leaks.files import write_leak_report
+
+        # relative to where pytest was started; the test may have changed directory
+        place = item.config.invocation_params.dir / folder
+        written = write_leak_report(report, place, item.nodeid)
+        item.add_report_section("call", "ckpt_leaks", f"leak report: {written / 'leaks.html'}")
 
 
 def baseline_of(config: pytest.Config) -> Path | None:

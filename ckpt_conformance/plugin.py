@@ -29,6 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--ckpt-select", action="append", metavar="NAME", help="a family or requirement id")
     group.addoption("--ckpt-report", metavar="DIR", help="write report.json and its renderings there")
+    group.addoption(
+        "--ckpt-leak-report", metavar="DIR", help="write the report of each ckpt_leaks test there"
+    )
     parser.addini("ckpt_candidate", "what --ckpt-candidate is by default", type="args", default=[])
     parser.addini("ckpt_select", "what --ckpt-select is by default", type="args", default=[])
     parser.addini("ckpt_leaks_baseline", "the file of known leaks, for ckpt_leaks", default="")
@@ -68,11 +71,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
     marker = pyfuncitem.get_closest_marker("ckpt_leaks")
     if marker is None:
         return None
-    from ckpt_conformance.fixtures import baseline_of
+    from ckpt_conformance.fixtures import guard_options
     from ckpt_conformance.leaks.mark import run_as_steps
 
     # as pytest itself calls a test; funcargs has the fixtures that it did not ask for as well
     names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001
     wanted = {name: pyfuncitem.funcargs[name] for name in names}
-    run_as_steps(pyfuncitem.obj, wanted, {"baseline": baseline_of(pyfuncitem.config), **marker.kwargs})
+    run_as_steps(pyfuncitem.obj, wanted, {**guard_options(pyfuncitem), **marker.kwargs})
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,10 +11,15 @@ from types import TracebackType
 
 import torch
 
+from ckpt_conformance.instruments.census import Census
 from ckpt_conformance.instruments.growth import Growth, Trend, judge_growth
 from ckpt_conformance.leaks.baseline import compare, load_baseline
+from ckpt_conformance.leaks.births import BirthLog
+from ckpt_conformance.leaks.columns import Variants, run_columns
+from ckpt_conformance.leaks.facts import Column
 from ckpt_conformance.leaks.kinds import find_leaks
 from ckpt_conformance.leaks.model import Kind, Leak, LeakReport
+from ckpt_conformance.leaks.surroundings import about, blind_spots, command
 from ckpt_conformance.leaks.text import as_text
 from ckpt_conformance.leaks.watch import StepWatch
 
@@ -27,8 +33,8 @@ class LeakError(AssertionError):
         report: The report as data.
     """
 
-    def __init__(self, report: LeakReport) -> None:
-        super().__init__(as_text(report))
+    def __init__(self, report: LeakReport, *, every: bool = False) -> None:
+        super().__init__(as_text(report, every=every))
         self.report = report
 
 
@@ -47,6 +53,11 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         warmup: How many of the first steps may build caches and optimizer state.
         device: Count the tensors of this device alone, such as `"cuda"`; None counts all.
         baseline: A TOML file of known leaks, which do not raise.
+        variants: The same step in other variants, by name, such as with no checkpointing: what each of them
+            keeps is told next to what the loop keeps. They run where the loop leaks.
+        births: Whether to record where memory is made in the steps after growth was first seen.
+        every: Write out all leaks in the error's message, not the ten largest alone.
+        on_report: Called with the report before anything is raised.
 
     Raises:
         LeakError: On exit, where there is a leak that the baseline does not know.
@@ -60,6 +71,11 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         warmup: int = 2,
         device: torch.device | str | None = None,
         baseline: str | Path | None = None,
+        *,
+        variants: Variants | None = None,
+        births: bool = True,
+        every: bool = False,
+        on_report: Callable[[LeakReport], None] | None = None,
     ) -> None:
         if warmup < 1 or steps < warmup + 2:
             raise ValueError(f"steps={steps}, warmup={warmup}: at least 1 step of warm-up and 2 after it")
@@ -69,15 +85,22 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         self._device = None if device is None else torch.device(device)
         self._known = load_baseline(baseline) if baseline is not None else ()
         self._watch = StepWatch(self._device)
+        self._variants = variants or {}
+        self._records = births
+        self._every = every
+        self._on_report = on_report
+        self._births = BirthLog()
+        self._recording = contextlib.ExitStack()
         self._seconds = 0.0
 
     def __enter__(self) -> Steps:
         self._watch.start()
-        return Steps(self._steps, self._observe)
+        return Steps(self._steps, self._begin, self._observe)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._recording.close()
         self._watch.thaw()
         try:
             if kind is None:
@@ -90,10 +113,19 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         if seen < self._warmup + 2:
             raise RuntimeError(f"the guard saw {seen} steps end, too few to tell; run all {self._steps}")
         self.report = self._judged()
+        if self._on_report is not None:
+            self._on_report(self.report)
         if self.report.new:
-            raise LeakError(self.report)
+            raise LeakError(self.report, every=self._every)
+
+    def _begin(self) -> None:
+        """Record births in a step that follows a growing one; where nothing grows, this costs nothing."""
+        counted = self._watch.censuses[self._warmup - 1 :]
+        if self._records and len(counted) > 1 and _grew(counted[-2], counted[-1]):
+            self._recording.enter_context(self._births.recording(len(self._watch.censuses) + 1))
 
     def _observe(self) -> None:
+        self._recording.close()
         began = time.perf_counter()
         if self._device is not None and self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
@@ -103,7 +135,9 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
     def _judged(self) -> LeakReport:
         began = time.perf_counter()
         growth = self._growth()
-        leaks = self._leaks(growth) if any(one.leaks for one in growth.values()) else ()
+        leaking = any(one.leaks for one in growth.values())
+        leaks = self._leaks(growth) if leaking else ()
+        columns = self._columns() if leaking else ()
         report = LeakReport(
             steps=len(self._watch.censuses),
             warmup=self._warmup,
@@ -111,6 +145,10 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
             growth=growth,
             leaks=leaks,
             notes=_notes(growth),
+            command=command(),
+            columns=columns,
+            blind=blind_spots(self._device),
+            about=about(),
         )
         self._seconds += time.perf_counter() - began
         return compare(replace(report, seconds=self._seconds), self._known)
@@ -123,15 +161,23 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
 
     def _leaks(self, growth: dict[str, Growth]) -> tuple[Leak, ...]:
         # what the last step made may rightly live until the next one
-        found = find_leaks(self._watch.survivors(self._warmup, len(self._watch.censuses)))
+        found = find_leaks(self._watch.survivors(self._warmup, len(self._watch.censuses)), self._births)
         return tuple(found) or (_without_object(growth),)
+
+    def _columns(self) -> tuple[Column, ...]:
+        return run_columns(self._variants, self._steps, self._warmup, self._device)
+
+
+def _grew(before: Census, after: Census) -> bool:
+    return after.tensors > before.tensors or after.bytes > before.bytes
 
 
 class Steps:
     """The steps of a guard, to run a loop over; counts from 0."""
 
-    def __init__(self, number: int, ended: Callable[[], None]) -> None:
+    def __init__(self, number: int, begin: Callable[[], None], ended: Callable[[], None]) -> None:
         self._number = number
+        self._begin = begin
         self._ended = ended
 
     def __len__(self) -> int:
@@ -139,6 +185,7 @@ class Steps:
 
     def __iter__(self) -> Iterator[int]:
         for step in range(self._number):
+            self._begin()
             yield step
             self._ended()
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from ckpt_conformance.instruments.census import unique_bytes
 from ckpt_conformance.instruments.trace.explain import Held, trace_all
 from ckpt_conformance.instruments.trace.fingerprint import fingerprint, holder, normalized
 from ckpt_conformance.instruments.trace.walk import Hop, written
+from ckpt_conformance.instruments.watch import StorageWatch
+from ckpt_conformance.leaks.births import BirthLog
+from ckpt_conformance.leaks.facts import Birth, Remedy, Retained, TensorFacts
+from ckpt_conformance.leaks.follow import hops_of, objects_of
 from ckpt_conformance.leaks.model import Kind, Leak, Step
+from ckpt_conformance.leaks.remedies import dropping, general_remedies
+from ckpt_conformance.leaks.retained import Retention, own_memory
+from ckpt_conformance.leaks.verdicts import tensor_facts, verdicts_of
 
 _TRACED = 24
 """At most so many survivors are traced; others that look the same are counted with them."""
@@ -25,6 +32,8 @@ _Key = tuple[object, ...]
 class _Lookalikes:
     """Survivors of one shape, type and place in the graph; one of them is traced for all.
 
+    `bytes` has the size of each piece of their memory, by its address.
+
     The tensors themselves are let go of before garbage is collected, to see which of them go with it.
     """
 
@@ -32,9 +41,14 @@ class _Lookalikes:
     facts: str
     is_gradient: bool
     count: int
-    bytes: int
+    bytes: dict[int, int]
     born: tuple[int, ...]
+    tensor: TensorFacts
+    birth: Birth | None
     held: Held | None = None
+    verdicts: tuple[str, ...] = ()
+    retained: tuple[Retained, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
 
 
 @dataclass
@@ -42,14 +56,19 @@ class _Group:
     members: list[_Lookalikes] = field(default_factory=list)
 
 
-def find_leaks(survivors: list[tuple[Tensor, int]]) -> list[Leak]:
+def find_leaks(survivors: list[tuple[Tensor, int]], births: BirthLog | None = None) -> list[Leak]:
     """The leaks that some survivors, each with the step it was born in, make up; the largest first.
 
     The list is emptied, and garbage collected: whoever calls this has counted before.
     """
-    looks = _lookalikes(survivors)
+    looks = _lookalikes(survivors, births or BirthLog())
+    born = {id(tensor): step for tensor, step in survivors}
+    watch = _watch(survivors)
+    _retain(looks, [tensor for tensor, _ in survivors], leave_out=[id(survivors), *map(id, survivors)])
     survivors.clear()
     _trace(looks)
+    _judge_nodes(looks, born)
+    _remedy(looks, watch)
     gc.collect()
     groups: dict[tuple[Kind, str], _Group] = {}
     for look in looks:
@@ -60,13 +79,15 @@ def find_leaks(survivors: list[tuple[Tensor, int]]) -> list[Leak]:
     return sorted(leaks, key=lambda leak: (-leak.bytes, leak.fingerprint))
 
 
-def _lookalikes(survivors: Sequence[tuple[Tensor, int]]) -> list[_Lookalikes]:
+def _lookalikes(survivors: Sequence[tuple[Tensor, int]], births: BirthLog) -> list[_Lookalikes]:
     gradients = {id(one.grad) for one, _ in survivors if one.is_leaf and one.grad is not None}
     alike: dict[_Key, list[tuple[Tensor, int]]] = {}
     for tensor, step in survivors:
         alike.setdefault(_key(tensor, is_gradient=id(tensor) in gradients), []).append((tensor, step))
-    found = [_summed(key, members) for key, members in alike.items()]
-    return sorted(found, key=lambda look: (-look.bytes, look.facts))[:_TRACED]
+    memory = own_memory(tensor for tensor, _ in survivors)
+    on_it = {number: (address, size, len(ids)) for address, (ids, size) in memory.items() for number in ids}
+    found = [_summed(key, members, births, on_it) for key, members in alike.items()]
+    return sorted(found, key=lambda look: (-sum(look.bytes.values()), look.facts))[:_TRACED]
 
 
 def _key(tensor: Tensor, *, is_gradient: bool) -> _Key:
@@ -81,15 +102,20 @@ def _key(tensor: Tensor, *, is_gradient: bool) -> _Key:
     )
 
 
-def _summed(key: _Key, members: list[tuple[Tensor, int]]) -> _Lookalikes:
+def _summed(
+    key: _Key, members: list[tuple[Tensor, int]], births: BirthLog, on_it: Mapping[int, tuple[int, int, int]]
+) -> _Lookalikes:
     example = min(members, key=lambda member: member[1])[0]
     return _Lookalikes(
         example=weakref.ref(example),
         facts=_facts(example),
         is_gradient=bool(key[0]),
         count=len(members),
-        bytes=unique_bytes(tensor for tensor, _ in members),
+        bytes=dict(on_it[id(tensor)][:2] for tensor, _ in members if id(tensor) in on_it),
         born=tuple(sorted({step for _, step in members})),
+        tensor=tensor_facts(example, is_gradient=bool(key[0]), sharing=on_it.get(id(example), (0, 0, 1))[2] - 1),
+        # recording begins once something grows, so the oldest of them may have no record
+        birth=next((birth for tensor, _ in members if (birth := births.of(tensor))), None),
     )
 
 
@@ -106,6 +132,44 @@ def _trace(looks: list[_Lookalikes]) -> None:
     for look, held in zip(traced, trace_all(examples), strict=True):
         look.held = held
     examples.clear()
+
+
+def _watch(survivors: list[tuple[Tensor, int]]) -> StorageWatch:
+    watch = StorageWatch()
+    for tensor, _ in survivors:
+        watch.add("", tensor)
+    return watch
+
+
+def _retain(looks: list[_Lookalikes], leaked: list[Tensor], leave_out: list[int]) -> None:
+    """Note who alone keeps each example, and how much of all that leaked."""
+    tree = Retention(leaked, leave_out=leave_out)
+    for look in looks:
+        example = look.example()
+        look.retained = tree.above(example) if example is not None else ()
+    tree.close()
+    leaked.clear()
+
+
+def _judge_nodes(looks: list[_Lookalikes], born: Mapping[int, int]) -> None:
+    for look in looks:
+        if look.held is not None:
+            objects = objects_of(look.held)
+            labels = [one.label for one in hops_of(look.held)]
+            look.verdicts = tuple(verdicts_of(objects, labels, born)) if objects else ()
+            objects.clear()
+
+
+def _remedy(looks: list[_Lookalikes], watch: StorageWatch) -> None:
+    """Try remedies: those for everything once, and dropping the reference once for each holder."""
+    general = general_remedies(watch)
+    tried: dict[str, tuple[Remedy, ...]] = {}
+    for look in looks:
+        if look.held is not None:
+            holder_of = normalized(_holder_of(look.held))
+            if holder_of not in tried:
+                tried[holder_of] = dropping(watch, look.held)
+            look.remedies = (*general, *tried[holder_of])
 
 
 def _kind(held: Held, *, alive: bool) -> Kind:
@@ -137,11 +201,15 @@ def _leak(kind: Kind, members: list[_Lookalikes]) -> Leak:
         root_name=root_name,
         holder=text,
         trace=held.path.text if held.path else held.cycle.text if held.cycle else held.text,
-        steps=_steps(_hops(nearest)),
+        steps=_steps(hops_of(held), nearest.verdicts),
         objects=sum(look.count for look in members),
-        bytes=sum(look.bytes for look in members),
+        bytes=sum({address: size for look in members for address, size in look.bytes.items()}.values()),
         born=tuple(sorted({step for look in members for step in look.born})),
         example=nearest.facts,
+        facts=nearest.tensor,
+        birth=nearest.birth or next((look.birth for look in members if look.birth), None),
+        retained=nearest.retained,
+        remedies=nearest.remedies,
     )
 
 
@@ -152,14 +220,18 @@ def _only_leaves_and_gradients(members: list[_Lookalikes]) -> bool:
 
 def _hops(look: _Lookalikes) -> tuple[Hop, ...]:
     assert look.held is not None
-    where = look.held.path or look.held.cycle
-    return where.hops if where is not None else ()
+    return hops_of(look.held)
 
 
-def _steps(hops: Iterable[Hop]) -> tuple[Step, ...]:
-    hops = tuple(hops)
+def _steps(hops: Sequence[Hop], verdicts: Sequence[str]) -> tuple[Step, ...]:
     mendable = len(holder(hops))
     return tuple(
-        Step(label=one.label, type=one.type, native=one.native, suspect=position == mendable - 1)
+        Step(
+            label=one.label,
+            type=one.type,
+            native=one.native,
+            suspect=position == mendable - 1,
+            verdict=verdicts[position] if verdicts else "",
+        )
         for position, one in enumerate(hops)
     )

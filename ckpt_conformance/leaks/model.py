@@ -8,6 +8,16 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ckpt_conformance.instruments.growth import Growth, Trend
+from ckpt_conformance.leaks.facts import (
+    Birth,
+    Column,
+    Remedy,
+    Retained,
+    TensorFacts,
+    birth_of,
+    column_of,
+    facts_of,
+)
 
 SCHEMA: Final = 1
 """The number of the format; a change that old readers cannot take raises it."""
@@ -52,12 +62,15 @@ class Step:
         type: The type of the object it leads to.
         native: Whether only C++ has it, out of the collector's sight.
         suspect: Whether dropping it would end the leak: it belongs to the user's own objects.
+        verdict: Whether the object should still be there, by the phase of the training; empty where that
+            cannot be told.
     """
 
     label: str
     type: str
     native: bool
     suspect: bool = False
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +91,10 @@ class Leak:
         example: Shape, type and device of one of them.
         status: Whether the baseline knows it.
         reason: What the baseline says about it.
+        facts: Of one of them; None where there is no tensor.
+        birth: Where one of them was made; None where it was not recorded.
+        retained: The objects that alone keep it, from the outermost, and how much each of them keeps.
+        remedies: What was tried in a child process, and what that freed.
     """
 
     kind: Kind
@@ -93,6 +110,10 @@ class Leak:
     example: str = ""
     status: Status = Status.NEW
     reason: str = ""
+    facts: TensorFacts | None = None
+    birth: Birth | None = None
+    retained: tuple[Retained, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
 
     def known(self, reason: str) -> Leak:
         """The leak as one that the baseline knows."""
@@ -112,6 +133,10 @@ class LeakReport:
         gone: Fingerprints that the baseline knows and that were not seen.
         notes: What a reader should know: what was not seen, series too short to tell.
         seconds: What the guard itself cost.
+        command: What runs the steps again, as far as that can be known.
+        columns: The same steps in other variants, where the guard was given some.
+        blind: What the guard cannot see.
+        about: The versions of torch, Python and this package.
     """
 
     steps: int
@@ -122,6 +147,10 @@ class LeakReport:
     gone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    command: str = ""
+    columns: tuple[Column, ...] = ()
+    blind: tuple[str, ...] = ()
+    about: str = ""
 
     @property
     def new(self) -> tuple[Leak, ...]:
@@ -142,10 +171,11 @@ class LeakReport:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> LeakReport:
         """The report that plain data describes."""
-        known = {name: data[name] for name in cls.__dataclass_fields__}
+        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
         known["growth"] = {name: _growth_of(series) for name, series in data["growth"].items()}
         known["leaks"] = tuple(_leak_of(leak) for leak in data["leaks"])
-        known |= {"gone": tuple(data["gone"]), "notes": tuple(data["notes"])}
+        known |= {name: tuple(data.get(name, ())) for name in ("gone", "notes", "blind")}
+        known["columns"] = tuple(map(column_of, data.get("columns", ())))
         return cls(**known)
 
 
@@ -165,5 +195,13 @@ def _growth_of(data: Mapping[str, Any]) -> Growth:
 
 
 def _leak_of(data: Mapping[str, Any]) -> Leak:
-    parts = {"steps": tuple(Step(**step) for step in data["steps"]), "born": tuple(data["born"])}
+    facts, birth = data.get("facts"), data.get("birth")
+    parts = {
+        "steps": tuple(Step(**step) for step in data["steps"]),
+        "born": tuple(data["born"]),
+        "facts": facts_of(facts) if facts else None,
+        "birth": birth_of(birth) if birth else None,
+        "retained": tuple(Retained(**one) for one in data.get("retained", ())),
+        "remedies": tuple(Remedy(**one) for one in data.get("remedies", ())),
+    }
     return Leak(**{**data, **parts, "kind": Kind(data["kind"]), "status": Status(data["status"])})

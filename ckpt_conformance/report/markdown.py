@@ -63,11 +63,11 @@ def _folded(finding: Finding, run: Run, requirement: Requirement | None) -> str:
     told = [f"expected: {finding.expected}", f"found: {finding.found}", *finding.trace]
     parts = [f"<details><summary>{title}</summary>"]
     parts += [escaped(requirement.sentence), escaped(requirement.why)] if requirement is not None else []
-    parts += [_fenced(evidence("\n".join(told), 4000)), _fenced(rerun(run, finding)), "</details>"]
+    parts += [fenced(evidence("\n".join(told), 4000)), fenced(rerun(run, finding)), "</details>"]
     return "\n\n".join(parts)
 
 
-def _fenced(text: str) -> str:
+def fenced(text: str) -> str:
     """A code block whose fence is longer than any in the text."""
     longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

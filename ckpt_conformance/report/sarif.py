@@ -31,23 +31,29 @@ def render_sarif(run: Run, standard: Sequence[Requirement], *, artifact: str | N
     """
     shown = [finding for finding in by_cause(run.findings) if finding.verdict in _LEVELS]
     known = {made.id: made for made in standard}
-    driver = {
-        "name": "ckpt-conformance",
-        "version": run.package,
-        "rules": [_rule(finding, known.get(finding.requirement)) for finding in shown],
-    }
     place = artifact or _module_file(run.candidate.target)
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {"driver": driver},
-                "automationDetails": {"id": f"ckpt-conformance/{one_line(run.candidate.name)}"},
-                "results": [_result(finding, index, place) for index, finding in enumerate(shown)],
-            }
-        ],
-    }
+    return sarif_log(
+        version=run.package,
+        rules=[_rule(finding, known.get(finding.requirement)) for finding in shown],
+        name=f"ckpt-conformance/{one_line(run.candidate.name)}",
+        results=[_result(finding, index, place) for index, finding in enumerate(shown)],
+    )
+
+
+def sarif_log(
+    *, version: str, rules: Sequence[Mapping[str, Any]], name: str, results: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """A SARIF log of one run: the rules, and the results, which refer to them by their index.
+
+    Args:
+        version: The package's version.
+        rules: What the results refer to.
+        name: What tells runs of the same kind from others.
+        results: One for each finding.
+    """
+    driver = {"name": "ckpt-conformance", "version": version, "rules": rules}
+    run = {"tool": {"driver": driver}, "automationDetails": {"id": name}, "results": results}
+    return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
 
 
 def _rule(finding: Finding, requirement: Requirement | None) -> dict[str, Any]:

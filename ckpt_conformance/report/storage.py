@@ -41,12 +41,27 @@ def write_report(run: Run, folder: Path, files: Mapping[str, str] | None = None)
     Raises:
         ReportError: The folder is not ours, or cannot be written.
     """
-    texts = dict(files or {}) | {REPORT: json.dumps(run.to_data(), indent=1, allow_nan=False) + "\n"}
+    texts = dict(files or {}) | {REPORT: json_text(run.to_data())}
+    write_files(texts, folder)
     with _failures_named(folder, "written"):
-        claim(folder)
-        _replace_all(folder, texts)
         _remove_old_scripts(folder, keep=texts.keys())
     return folder / REPORT
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """Plain data as the text of a JSON file."""
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def write_files(files: Mapping[str, str], folder: Path) -> None:
+    """Write files into a report folder: all of them whole, or none.
+
+    Raises:
+        ReportError: The folder is not ours, or cannot be written.
+    """
+    with _failures_named(folder, "written"):
+        claim(folder)
+        _replace_all(folder, files)
 
 
 def claim(folder: Path) -> None:
@@ -141,12 +156,21 @@ def read_report(path: Path) -> Run:
     """
     if path.is_dir():
         path /= REPORT
-    with _failures_named(path, "read"):
-        data = _load(path)
+    data = read_data(path)
     problem = problem_of(data)
     if problem is not None:
         raise ReportError(f"{path} is no report of a known format: {problem}")
     return Run.from_data(data)
+
+
+def read_data(path: Path) -> Any:
+    """What a JSON file holds, unchecked.
+
+    Raises:
+        ReportError: There is no such file, it is too large, or it is no JSON.
+    """
+    with _failures_named(path, "read"):
+        return _load(path)
 
 
 def _load(path: Path) -> Any:

@@ -24,10 +24,15 @@ def report_schema() -> Mapping[str, Any]:
 
 def problem_of(data: object) -> str | None:
     """What is wrong with the data as a report, as one line that says where; None where it is one."""
-    problem = next(_problems(data, report_schema(), "report"), None)
+    problem = first_problem(data, report_schema(), "report")
     if problem is None and isinstance(data, Mapping):
         problem = next(_contradictions(data), None)
     return problem
+
+
+def first_problem(data: object, schema: Mapping[str, Any], where: str) -> str | None:
+    """The first way in which data does not fit a schema of ours; None where it fits."""
+    return next(_problems(data, schema, where), None)
 
 
 def _contradictions(report: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ckpt_conformance.instruments.trace.edges import Edges
 from ckpt_conformance.instruments.trace.labels import fold
 from ckpt_conformance.instruments.trace.walk import Hop, Walk, hop
 
@@ -67,6 +68,12 @@ class Unrooted:
             if number in knots:
                 return self._cycle_in(knots[number])
         return None
+
+    def close(self) -> None:
+        """Let go of everything seen: among it may be what refers to this."""
+        self._objects.clear()
+        self._into.clear()
+        self._edges = Edges()
 
     def _ancestors(self, target: int) -> list[int]:
         """The object and whoever leads to it, the nearest first."""

@@ -64,6 +64,7 @@ def trace_all(values: Sequence[Any]) -> list[Held]:
     ids = [id(value) for value in values]
     uses = [_owners(value) for value in values]
     walk = Walk(leave_out=[values])
+    unrooted = None
     with undisturbed():
         try:
             reached = walk.run(ids)
@@ -75,6 +76,8 @@ def trace_all(values: Sequence[Any]) -> list[Held]:
             ]
         finally:
             walk.close()
+            if unrooted is not None:
+                unrooted.close()
 
 
 def _cycle(unrooted: Unrooted | None, paths: dict[int, Path], number: int) -> Cycle | None:

@@ -1,0 +1,57 @@
+"""A leak report as one HTML page that needs no network and no script."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from ckpt_conformance.leaks.baseline import baseline_entry
+from ckpt_conformance.leaks.model import MEANING, LeakReport, Status
+from ckpt_conformance.leaks.text import NOT_RECORDED, facts_line, folded, unseen, verdict
+from ckpt_conformance.report.clean import harmless, one_line
+from ckpt_conformance.report.leaks.chart import bytes_chart, size
+from ckpt_conformance.report.leaks.picture import picture
+from ckpt_conformance.report.text import evidence
+
+MOST = 100
+"""So many leaks are on the page; all are in `leaks.json`."""
+_DRAWN = 10
+
+
+def render_leak_html(report: LeakReport) -> str:
+    """The report as a self-contained page: every text escaped, scripts and the network forbidden."""
+    leaks = report.leaks[:MOST]
+    return _template().render(
+        report=report,
+        verdict=verdict(report),
+        chart=bytes_chart(report.growth["bytes"]) if "bytes" in report.growth else "",
+        leaks=leaks,
+        pictures={leak.fingerprint: picture(leak) for leak in leaks[:_DRAWN] if leak.steps},
+        meaning=MEANING,
+        unseen=list(unseen(report)),
+        not_recorded=NOT_RECORDED,
+        new=Status.NEW,
+    )
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("ckpt_conformance.report.leaks", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "line": one_line,
+        "path": lambda text: one_line(text, 2000),
+        "evidence": evidence,
+        "code": harmless,
+        "size": size,
+        "folded": folded,
+        "told": facts_line,
+        "baseline": baseline_entry,
+    }
+    return environment.get_template("leaks.html.j2")
