@@ -182,5 +182,6 @@ def _table(id_: str, entry: Expected) -> Iterator[str]:
     yield f"[[{TABLE}]]\n"
     for key, value in {"id": id_, **{key: getattr(entry, key) for key in _KEYS[1:]}}.items():
         if value is not None:
-            # JSON escapes what the basic strings of TOML have to have escaped
-            yield f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
+            # JSON escapes what the basic strings of TOML have to have escaped, but for DEL
+            text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+            yield f"{key} = {text}\n"
