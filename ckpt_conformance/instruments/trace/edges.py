@@ -26,8 +26,9 @@ class Edges:
         """What some objects refer to, duplicates included; objects that refer to nothing are left out."""
         found = gc.get_referents(*values)
         kept = list(filter(gc.is_tracked, found))
-        # the collector tracks neither torch's saved tensors nor classes made in C, which refer to others
-        kept += compress(found, map(UNTRACKED.__contains__, map(type, found)))
+        kinds = set(map(type, found))
+        if not UNTRACKED.isdisjoint(kinds):
+            kept += compress(found, map(UNTRACKED.__contains__, map(type, found)))
         for value in self._with_native(values):
             kept += [child for _, child in self.native(value)]
         return kept

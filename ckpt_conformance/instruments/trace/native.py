@@ -18,8 +18,8 @@ Edge = tuple[str, Any]
 
 _RAW = "_raw_saved_"
 _SAVED_TENSOR: type = torch._C._autograd.SavedTensor
-UNTRACKED: frozenset[type] = frozenset({_SAVED_TENSOR, type})
-"""Types whose objects the collector may not track though they refer to others."""
+UNTRACKED: frozenset[type] = frozenset({_SAVED_TENSOR})
+"""Types whose objects the collector does not track though they refer to others."""
 
 
 class Sort(IntEnum):

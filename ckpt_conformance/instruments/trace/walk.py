@@ -86,22 +86,21 @@ class Walk:
     def run(self, targets: Iterable[int]) -> set[int]:
         """Visit the heap until every target, given by its id, was reached; the ids of those that were."""
         missing = set(targets)
-        wanted = len(missing)
-        reached: set[int] = set()
         layer, group = self._unseen([root.value for root in self.roots]), 0
         while layer:
             following: list[Any] = []
             while layer:  # the layer itself, and then dictionaries in it, which are of the same distance
-                reached |= missing.intersection(map(id, layer))
                 self._layers.append(layer)
                 self._groups.append(group)
                 found = self._expand(layer)
                 layer = [value for value in found if type(value) is dict]
                 following += [value for value in found if type(value) is not dict]
-            if len(reached) == wanted:
+            if missing <= self.visited:
+                self._layers.append(following)
+                self._groups.append(group + 1)
                 break
             layer, group = following, group + 1
-        return reached
+        return missing & self.visited
 
     def _expand(self, layer: list[Any]) -> list[Any]:
         found: list[Any] = []
