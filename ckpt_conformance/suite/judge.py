@@ -18,6 +18,7 @@ from ckpt_conformance.report.model import Finding, Verdict
 from ckpt_conformance.standard.evidence import Violation
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Level, Requirement
+from ckpt_conformance.suite.device import is_lost, settle
 
 CLEAR_REFUSALS = (NotImplementedError, RuntimeError, TypeError, ValueError)
 """By these an implementation says that it does not do something; an AttributeError is an accident."""
@@ -80,6 +81,7 @@ def _checked(requirement: Requirement, candidate: Candidate, lab: Lab) -> Findin
     try:
         with isolated():
             requirement.check(candidate, lab)
+            settle(lab.device)
     except Violation as violation:
         return _failed(requirement, candidate, violation)
     except BaseException as error:  # noqa: BLE001 - a candidate may raise anything, SystemExit included
@@ -99,8 +101,11 @@ def _failed(requirement: Requirement, candidate: Candidate, violation: Violation
 
 
 def _raised(requirement: Requirement, candidate: Candidate, lab: Lab, error: BaseException) -> Finding:
-    _refuse_own_fault(requirement, lab, error)
     said = _said(error)
+    if is_lost(lab.device):
+        lost = _finding(requirement, Verdict.CRASHED, "CUDA was lost to the process")
+        return replace(lost, expected="that the device survives", found=said)
+    _refuse_own_fault(requirement, lab, error)
     left_out = requirement.capability is not None and requirement.capability not in candidate.capabilities
     if left_out and isinstance(error, CLEAR_REFUSALS) and _message(error):
         return replace(_finding(requirement, Verdict.REFUSED, f"refused by {said}"), found=said)

@@ -17,6 +17,7 @@ from ckpt_conformance.expectations import settled
 from ckpt_conformance.report.model import Finding, ReportError, Verdict
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Requirement
+from ckpt_conformance.suite.device import is_lost
 from ckpt_conformance.suite.options import BAD_INPUT, MAKING, Options, expected_of
 from ckpt_conformance.suite.snapshots import SNAPSHOTS, judge_recording
 from ckpt_conformance.suite.worker import Worker
@@ -70,6 +71,8 @@ class Session:
             candidate, expected, lab = self.candidates[name], self.expected[name], self.lab
         with self._worker.limited(self.options.limit(requirement)):
             finding = judge_recording(requirement, candidate, lab, self._snapshots)
+        if is_lost(lab.device):
+            self._worker.give_up(finding.found or finding.summary)
         return settled(_timed_out(finding), expected)
 
 

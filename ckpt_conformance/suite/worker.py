@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,13 @@ class Worker:
             yield
         finally:
             faulthandler.cancel_dump_traceback_later()
+
+    def give_up(self, why: str) -> None:
+        """End this process, which is of no more use, and let another take over; not the user's own."""
+        if self._hung is not None:
+            self._died.write(why + "\n")
+            self._died.flush()
+            os._exit(1)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

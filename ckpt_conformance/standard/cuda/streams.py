@@ -36,7 +36,7 @@ def consumer_on_another_stream(candidate: Candidate, lab: Lab) -> None:
 
     How: let the stream that triggers the recompute wait for the stream that it runs on, by an event.
     """
-    expect_program_like_plain(candidate, lab, partial(_step, consumer=consume_on_side_stream))
+    _expect_step_like_plain(candidate, lab, consumer=consume_on_side_stream)
 
 
 @requirement("cuda/side-stream-inside-the-region", MUST, since="2026.12", devices=CUDA, source=_STREAMS)
@@ -49,7 +49,7 @@ def side_stream_inside_the_region(candidate: Candidate, lab: Lab) -> None:
 
     How: let the region come to its end, and have whoever is given a recomputed tensor wait for it.
     """
-    expect_program_like_plain(candidate, lab, partial(_step, fn=_forks_to_a_side_stream))
+    _expect_step_like_plain(candidate, lab, fn=_forks_to_a_side_stream)
 
 
 @requirement("cuda/backward-on-another-stream", MUST, since="2026.12", devices=CUDA, source=_STREAMS)
@@ -61,7 +61,7 @@ def backward_on_another_stream(candidate: Candidate, lab: Lab) -> None:
 
     How: recompute on the region's own stream, or on the running node's, and let the other one wait.
     """
-    expect_program_like_plain(candidate, lab, partial(_step, backward=_backward_on_side_stream))
+    _expect_step_like_plain(candidate, lab, backward=_backward_on_side_stream)
 
 
 @requirement(
@@ -77,7 +77,7 @@ def discarded_while_another_stream_reads(candidate: Candidate, lab: Lab) -> None
 
     How: free the storage through the allocator (`resize_(0)`) and leave its bytes alone.
     """
-    expect_program_like_plain(candidate, lab, partial(_step, consumer=_read_late_on_side_stream))
+    _expect_step_like_plain(candidate, lab, consumer=_read_late_on_side_stream)
 
 
 @requirement(
@@ -104,6 +104,13 @@ def recompute_on_the_regions_stream(candidate: Candidate, lab: Lab) -> None:
         backward_from(result)
     torch.cuda.synchronize(x.device)
     expect_equal("the streams of the two runs", [seen[0]] * 2, seen)
+
+
+def _expect_step_like_plain(candidate: Candidate, lab: Lab, **how: Any) -> None:
+    """Compare one step, after a first one: loading a kernel for its first use may wait for the device."""
+    step: Any = partial(_step, **how)
+    step(candidate, lab.device)
+    expect_program_like_plain(candidate, lab, step)
 
 
 def waiting_stream(device: torch.device) -> torch.cuda.Stream:

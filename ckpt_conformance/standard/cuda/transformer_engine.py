@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +26,10 @@ def transformer_engine(_lab: Lab) -> str | None:
     if importlib.util.find_spec("transformer_engine") is None:
         return "needs transformer-engine[pytorch], which is not installed; the imitations in `views` ran"
     try:
-        importlib.import_module("transformer_engine.pytorch")
+        with warnings.catch_warnings():
+            # it warns about other frameworks than torch that it finds
+            warnings.simplefilter("ignore")
+            importlib.import_module("transformer_engine.pytorch")
     except Exception as error:  # noqa: BLE001 - it loads native libraries, which fail in many ways
         said = f"{type(error).__name__}: {str(error)[:120]}"
         return f"needs transformer_engine.pytorch, whose import raised {said}"
