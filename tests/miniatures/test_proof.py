@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from ckpt_conformance.standard.registry import requirements
-from fixtures.miniatures.proof import ROOT, Row, complaints, everyone, markdown, proof_data, table
+from fixtures.miniatures.proof import ROOT, Row, complaints, everyone, proof_data, table
 
 # the table takes minutes: all its tests share one, on one worker
-pytestmark = [pytest.mark.xdist_group("proof"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("proof"), pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +21,6 @@ def rows() -> Sequence[Row]:
 
 def test_the_gate_is_open(rows: Sequence[Row]) -> None:
     assert complaints(rows, requirements()) == []
-
-
-def test_the_written_table_is_current(rows: Sequence[Row]) -> None:
-    assert (ROOT / "docs" / "proof.md").read_text() == markdown(rows)
 
 
 def test_what_explain_reads_is_current(rows: Sequence[Row]) -> None:
