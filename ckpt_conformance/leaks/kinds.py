@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -113,7 +112,9 @@ def _summed(
         count=len(members),
         bytes=dict(on_it[id(tensor)][:2] for tensor, _ in members if id(tensor) in on_it),
         born=tuple(sorted({step for _, step in members})),
-        tensor=tensor_facts(example, is_gradient=bool(key[0]), sharing=on_it.get(id(example), (0, 0, 1))[2] - 1),
+        tensor=tensor_facts(
+            example, is_gradient=bool(key[0]), sharing=on_it.get(id(example), (0, 0, 1))[2] - 1
+        ),
         # recording begins once something grows, so the oldest of them may have no record
         birth=next((birth for tensor, _ in members if (birth := births.of(tensor))), None),
     )

@@ -41,7 +41,9 @@ def general_remedies(watch: StorageWatch) -> tuple[Remedy, ...]:
 
 def dropping(watch: StorageWatch, held: Held) -> tuple[Remedy, ...]:
     """What dropping the suspect reference frees, or the nearest one before it that can be dropped."""
-    return _in_a_child("dropping the suspect reference", lambda: _measured(watch, lambda: _drop(held), also_collect=True))
+    return _in_a_child(
+        "dropping the suspect reference", lambda: _measured(watch, lambda: _drop(held), also_collect=True)
+    )
 
 
 def _collect() -> str:

@@ -22,7 +22,7 @@ def size(number: float) -> str:
     unit = 0
     while abs(number) >= 1024 and unit < len(_UNITS) - 1:
         number, unit = number / 1024, unit + 1
-    return f"{number:.0f} B" if unit == 0 else f"{number:.4g} {_UNITS[unit]}"
+    return f"{number:.0f} B" if unit == 0 else f"{number:.3g} {_UNITS[unit]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,12 +42,12 @@ def dot(leak: Leak) -> str:
     for at, step in enumerate(leak.steps):
         style = "dashed" if step.native else "bold" if step.suspect else "solid"
         tone = "#c62828" if step.suspect else "#555555"
-        shown = _quoted(f" {step.label} ")
+        shown = _quoted(step.label, margin="   ")
         lines.append(f'n{at} -> n{at + 1} [label={shown}, style={style}, color="{tone}"];')
     head = 'rankdir=TB; bgcolor=white; node [shape=box, fontname="sans-serif", fontsize=11]; '
-    return f'digraph {{ {head} edge [fontname="monospace", fontsize=10];\n' + "\n".join(lines) + "\n}\n"
+    return f'digraph {{ {head} edge [fontname="sans-serif", fontsize=10];\n' + "\n".join(lines) + "\n}\n"
 
 
-def _quoted(text: str) -> str:
+def _quoted(text: str, margin: str = "") -> str:
     shown = one_line(text, _LABEL).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{shown}"'
+    return f'"{margin}{shown}{margin}"'
