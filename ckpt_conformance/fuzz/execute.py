@@ -84,7 +84,7 @@ def execute(program: Program, candidate: Candidate) -> Sight:
     sight, watch = Sight(), _Watch()
     setup, step = functions(program)
     leaves = dict(setup())
-    torch.manual_seed(SEED)
+    _seed()
     with _collection_off():
         try:
             _steps(program, candidate, lambda run: step(leaves, run, watch.note, watch.hear), leaves, sight)
@@ -196,6 +196,13 @@ def _look_at_leaves(leaves: Mapping[str, Tensor], sight: Sight) -> None:
     sight.gradients |= {name: leaf.grad for name, leaf in leaves.items()}
     sight.leaves = {name: leaf.detach() for name, leaf in leaves.items()}
     sight.versions = {name: leaf._version for name, leaf in leaves.items()}
+
+
+def _seed() -> None:
+    """What torch.manual_seed does to the generators in use; that one also formats a stack trace each time."""
+    torch.default_generator.manual_seed(SEED)
+    if prelude.DEVICE == "cuda":
+        torch.cuda.manual_seed(SEED)
 
 
 def _generators() -> Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ckpt_conformance.fuzz.operations import OPERATIONS, SAVING, VIEWS, Operation
+from ckpt_conformance.fuzz.operations import OPERATIONS, SAVING
+from ckpt_conformance.fuzz.plain_operations import VIEWS, Operation
 from ckpt_conformance.fuzz.program import PLANS, Plan, Program
 from ckpt_conformance.fuzz.values import Choose, Leaves, Scope, Shape, Value
 

@@ -77,7 +77,8 @@ class ReadTwice(torch.autograd.Function):
         """3 x x gradient."""
         once: Tensor = ctx.saved_tensors[0]
         again: Tensor = ctx.saved_tensors[0]
-        return 3 * once * again * gradient
+        product: Tensor = 3 * once * again * gradient
+        return product
 
 
 class Swish(torch.autograd.Function):
@@ -94,4 +95,5 @@ class Swish(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         """d(x s) = s + x s (1 - s), from what was saved."""
         gate, output = ctx.saved_tensors
-        return (gate + output * (1 - gate)) * gradient
+        product: Tensor = (gate + output * (1 - gate)) * gradient
+        return product
