@@ -15,6 +15,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "run": "verify a candidate and say what fails, and why",
     "list": "list the candidates that have a name, or the requirements",
     "explain": "say what a requirement asks for, why, and how to meet it",
+    "fuzz": "look for differences from the plain run with generated programs",
     "bench": "measure time and memory beside no checkpointing and torch's own",
     "expect": "write down which failures are known, with reasons",
 }
@@ -66,10 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _is_bad_input(error: Exception) -> bool:
     # imported here, since torch comes with it and `--help` is to be quick
     from ckpt_conformance.bench.workloads import WorkloadError
+    from ckpt_conformance.fuzz.program import ProgramError
     from ckpt_conformance.report.explain import UnknownRequirementError
     from ckpt_conformance.suite.options import BAD_INPUT
 
-    return isinstance(error, (*BAD_INPUT, UnknownRequirementError, WorkloadError))
+    return isinstance(error, (*BAD_INPUT, UnknownRequirementError, WorkloadError, ProgramError))
 
 
 def _parser() -> argparse.ArgumentParser:
