@@ -14,6 +14,7 @@ from ckpt_conformance import __version__
 COMMANDS: Final[Mapping[str, str]] = {
     "run": "verify a candidate and say what fails, and why",
     "list": "list the candidates that have a name, or the requirements",
+    "report": "render a saved report, of a run or of leaks, as text, HTML, Markdown or SARIF",
     "explain": "say what a requirement asks for, why, and how to meet it",
     "fuzz": "look for differences from the plain run with generated programs",
     "bench": "measure time and memory beside no checkpointing and torch's own",
