@@ -15,13 +15,22 @@ from ckpt_conformance import __version__
 def about(device: torch.device) -> dict[str, str]:
     """Device, versions, command and time, as entries of a JSON object."""
     return {
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": _command(),
         "device": device_name(device),
         "package": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _command() -> str:
+    """What was typed, without the folders of programs."""
+    interpreter, *rest = sys.orig_argv
+    words = (
+        ["python", *rest] if rest[:1] == ["-m"] else [Path(sys.argv[0]).name or interpreter, *sys.argv[1:]]
+    )
+    return " ".join(words)
 
 
 def device_name(device: torch.device) -> str:
