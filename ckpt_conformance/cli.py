@@ -18,6 +18,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "explain": "say what a requirement asks for, why, and how to meet it",
     "fuzz": "look for differences from the plain run with generated programs",
     "bench": "measure time and memory beside no checkpointing and torch's own",
+    "matrix": "verify published implementations and render them all on one page",
     "expect": "write down which failures are known, with reasons",
 }
 """The name of each command, which is its module's too, to what it does."""

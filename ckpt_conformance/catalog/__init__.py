@@ -50,14 +50,46 @@ def _installed(distribution: str) -> bool:
     return True
 
 
+_TE: Final = "'transformer-engine[pytorch]'"
+
 CATALOG: Final = (
     Entry("reference", "reference", "reference"),
     Entry("reference-discard", "reference", "reference_discard"),
     Entry("reference-reentrant", "reference", "reference_reentrant"),
     Entry("torch-reentrant", "torch_checkpoint", "REENTRANT"),
     Entry("torch-nonreentrant", "torch_checkpoint", "NONREENTRANT"),
+    Entry("torch-nonreentrant-no-early-stop", "torch_checkpoint", "WITHOUT_EARLY_STOP"),
+    Entry("torch-selective", "torch_checkpoint", "SELECTIVE"),
+    Entry("torch-sequential", "torch_checkpoint", "SEQUENTIAL"),
+    Entry("torch-save-on-cpu", "torch_checkpoint", "SAVE_ON_CPU"),
+    Entry("torch-wrapper-reentrant", "torch_distributed", "WRAPPER_REENTRANT"),
+    Entry("torch-wrapper-nonreentrant", "torch_distributed", "WRAPPER_NONREENTRANT"),
+    Entry("torch-apply-checkpointing", "torch_distributed", "APPLIED"),
+    Entry("torch-composable", "torch_distributed", "COMPOSABLE"),
+    Entry("torch-offload-wrapper", "torch_distributed", "OFFLOAD_WRAPPER"),
     Entry("megatron", "megatron", "megatron", "megatron-core"),
     Entry("megatron-discard", "megatron", "megatron_discard", "megatron-core"),
+    Entry("transformer-engine-reentrant", "transformer_engine", "reentrant", "transformer-engine", _TE),
+    Entry("transformer-engine-nonreentrant", "transformer_engine", "nonreentrant", "transformer-engine", _TE),
+    Entry("megatron-0.16", "megatron", "megatron", "megatron-core", "megatron-core==0.16.1"),
+    Entry("megatron-0.16-discard", "megatron", "megatron_discard", "megatron-core", "megatron-core==0.16.1"),
+    Entry("deepspeed", "deepspeed", "deepspeed", "deepspeed"),
+    Entry("deepspeed-nonreentrant", "deepspeed", "deepspeed_nonreentrant", "deepspeed"),
+    Entry("deepspeed-tiled-mlp", "deepspeed", "deepspeed_tiled", "deepspeed"),
+    Entry("fairscale", "fairscale", "fairscale", "fairscale"),
+    Entry("fairscale-offload", "fairscale", "fairscale_offload", "fairscale"),
+    Entry("transformers-reentrant", "transformers", "transformers_reentrant", "transformers"),
+    Entry("transformers-nonreentrant", "transformers", "transformers_nonreentrant", "transformers"),
+    Entry("unsloth", "unsloth", "unsloth", "unsloth_zoo"),
+    Entry("unsloth-offload", "unsloth", "unsloth_offload", "unsloth_zoo"),
+    Entry("unsloth-smart", "unsloth", "unsloth_smart", "unsloth_zoo"),
+    Entry("torchgpipe", "small", "torchgpipe", "torchgpipe"),
+    Entry("invtorch", "small", "invtorch", "invtorch"),
+    Entry("torch-remat", "small", "torch_remat", "torch_remat"),
+    Entry("spikingjelly", "small", "spikingjelly", "spikingjelly"),
+    Entry("spikingjelly-module", "small", "spikingjelly_module", "spikingjelly"),
+    Entry("liger-tiled-mlp", "small", "liger_tiled", "liger-kernel"),
+    Entry("xformers", "small", "xformers", "xformers"),
 )
 """Every candidate that has a name, in the order in which they are listed."""
 

@@ -1,9 +1,9 @@
 """megatron-core's two checkpoint APIs, in `megatron.core.tensor_parallel.random`.
 
 The package is run as published. What is set up here is what a machine without a GPU or without triton lacks,
-nothing that a candidate gets right or wrong: the reader of a *CUDA* generator's state answers with the CPU
-generator's, and one module of triton kernels for mixture-of-experts stashing, which no checkpoint uses, is
-stood in for.
+nothing that a candidate gets right or wrong: the reader of a *CUDA* generator's state answers with 16 bytes
+that mean nothing, and one module of triton kernels for mixture-of-experts stashing, which no checkpoint uses,
+is stood in for. Tried with 0.16.1, which restores by copying, and 0.19.2, which shares storages.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def _random_module() -> Any:
     """The module of both APIs, usable where there is no GPU."""
     if importlib.util.find_spec("triton") is None:
         sys.modules.setdefault(_KERNELS, _absent_kernels())
-    random = importlib.import_module("megatron.core.tensor_parallel.random")
+    random: Any = importlib.import_module("megatron.core.tensor_parallel.random")
     if not torch.cuda.is_available():
-        random._get_cuda_rng_state = _cpu_rng_state
-        random._set_cuda_rng_state = _set_cpu_rng_state
+        random._get_cuda_rng_state = _no_gpu_state
+        random._set_cuda_rng_state = _set_no_gpu_state
     return random
 
 
@@ -73,14 +73,14 @@ def _build_early(random: Any) -> None:
         build()
 
 
-def _cpu_rng_state(device: Any = "cuda", clone: bool = False, graph_safe: bool = False) -> torch.Tensor:
+def _no_gpu_state(device: Any = "cuda", clone: bool = False, graph_safe: bool = False) -> torch.Tensor:
+    """A CUDA generator's state where there is none: 16 bytes, as it has; the CPU's is read apart from it."""
     del device, clone, graph_safe
-    return torch.get_rng_state()
+    return torch.zeros(16, dtype=torch.uint8)
 
 
-def _set_cpu_rng_state(new_state: torch.Tensor, device: int = -1, graph_safe: bool = False) -> None:
-    del device, graph_safe
-    torch.set_rng_state(new_state)
+def _set_no_gpu_state(new_state: torch.Tensor, device: int = -1, graph_safe: bool = False) -> None:
+    del new_state, device, graph_safe
 
 
 def _absent_kernels() -> ModuleType:

@@ -1,0 +1,1 @@
+"""Every published implementation, one after another, and one page about them all."""
