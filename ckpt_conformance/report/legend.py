@@ -15,7 +15,7 @@ SYMBOLS: Final[Mapping[Verdict, str]] = {
     Verdict.ADVISORY: "△",
     Verdict.NOT_APPLICABLE: "·",
     Verdict.CRASHED: "‼",
-    Verdict.HUNG: "⧖",
+    Verdict.HUNG: "∞",
 }
 """A symbol for each verdict; a page shows the word or the legend with it."""
 
