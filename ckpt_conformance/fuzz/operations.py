@@ -30,7 +30,7 @@ def _autocast_matrix(scope: Scope) -> bool:
     weight = scope.leaves.parameter(width, width)
     enabled = scope.choose(("", ", enabled=False"))
     scope.lines.append(f"with torch.autocast(DEVICE, dtype=torch.bfloat16{enabled}):")
-    scope.bind(f"({value.name} @ {weight}).float()", value.shape)
+    scope.bind(f"({value.name}.float() @ {weight}).float()", value.shape)
     scope.lines[-1] = f"    {scope.lines[-1]}"
     return True
 
@@ -140,7 +140,9 @@ def _hook(scope: Scope) -> bool:
     value = scope.pick(lambda found: found.real and found.grad and found.name.startswith("v"))
     if value is None:
         return False
-    scope.lines.append(f"if {value.name}.requires_grad: {value.name}.register_hook(lambda g: g * 2)")
+    scope.lines.append(
+        f"if {value.name}.requires_grad: {value.name}.register_hook(lambda g: None if g is None else g * 2)"
+    )
     return True
 
 
@@ -210,7 +212,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "real-part": partial(_convert, "{}.real", "complex", "float"),
     "imaginary-part": partial(_convert, "{}.imag", "complex", "float"),
     "half": partial(_convert, "{}.bfloat16().float()", "float", "float"),
-    "conjugate": partial(elementwise, "{}.conj()", fresh=False),
+    "conjugate": partial(_convert, "{}.conj()", "complex", "complex"),
     "sigmoid": partial(elementwise, "{}.sigmoid()", saves=False, fresh=False),
     "silu": partial(elementwise, "F.silu({})", real=True),
     "log-softmax": partial(elementwise, "{}.log_softmax(-1)", saves=False, fresh=False, real=True),
