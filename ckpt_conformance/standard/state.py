@@ -97,7 +97,7 @@ def own_flags_after_an_exception(candidate: Candidate, lab: Lab) -> None:
     """Where the region raises in the forward, no module's flag stays that was set for the region's sake.
 
     Several implementations say in a global of their own that a checkpointed forward is running, and other
-    code asks for it: fused kernels, graph capture, offloading. After one caught exception it says so for ever.
+    code asks for it: fused kernels, graph capture, offloading. After a caught exception it says so for ever.
 
     How: reset the flag in a `finally`; where regions nest, put back what was there rather than False.
     """
