@@ -56,7 +56,8 @@ def one_hook_for_several(candidate: Candidate, lab: Lab) -> None:
     """
 
     def program(uses: _Uses, x: Tensor) -> Any:
-        first, a = uses.run(_norm_like, x)
+        # through a node of its own, so that adding up inside the region first gives the same bits
+        first, a = uses.run(_norm_like, x * 1)
         second, b = uses.run(torch.tanh, x * 2)
         met = a.sin() * b.cos()
         uses.discard(first, met)
