@@ -56,9 +56,10 @@ def execute(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments, dict(arguments.python))
     rows = run_all(names, settings, _Progress(len(names)))
     seconds = time.perf_counter() - clock
+    stamp = began.isoformat(timespec="seconds")
     if arguments.resume:
         seconds = sum(row.seconds for row in rows)
-    stamp = began.isoformat(timespec="seconds")
+        stamp = min([stamp, *(row.run.started for row in rows if row.run is not None)])
     matrix = Matrix(rows, list(requirements()), _command(arguments), stamp, seconds)
     write(matrix, arguments.report)
     page = arguments.report / "matrix.html"
@@ -90,7 +91,9 @@ def _settings(arguments: argparse.Namespace, pythons: Mapping[str, Path]) -> Set
 
 def _command(arguments: argparse.Namespace) -> str:
     given = ["ckpt-conformance", "matrix", *arguments.candidates]
-    given += ["--environments", "DIR"] if arguments.environments or arguments.python else []
+    given += ["--environments", "DIR"] if arguments.environments else []
+    given += ["--python", "NAME=PATH"] if arguments.python else []
+    given += ["--resume"] if arguments.resume else []
     return shlex.join([*given, "--report", "DIR"])
 
 

@@ -77,12 +77,15 @@ class Cause:
     places: tuple[Place, ...] = ()
 
 
-@cache
-def causes() -> tuple[Cause, ...]:
+def causes() -> list[Cause]:
     """Every cause, worst first, within a kind as written."""
+    return sorted(_written(), key=lambda cause: KINDS.index(cause.kind))
+
+
+@cache
+def _written() -> tuple[Cause, ...]:
     text = files(__package__).joinpath("causes.toml").read_text(encoding="utf-8")
-    made = [_cause(entry) for entry in tomllib.loads(text)["cause"]]
-    return tuple(sorted(made, key=lambda cause: KINDS.index(cause.kind)))
+    return tuple(_cause(entry) for entry in tomllib.loads(text)["cause"])
 
 
 def _cause(entry: Mapping[str, Any]) -> Cause:
@@ -95,11 +98,11 @@ def _cause(entry: Mapping[str, Any]) -> Cause:
 
 
 def cause_of(candidate: str, finding: Finding) -> Cause | None:
-    """The cause of one failure, or None where nobody has looked into it."""
+    """The cause of one failure: the first as written; None where nobody has looked into it."""
     if finding.verdict not in NONCONFORMING:
         return None
     return next(
-        (cause for cause in causes() if any(place.explains(candidate, finding) for place in cause.places)),
+        (cause for cause in _written() if any(place.explains(candidate, finding) for place in cause.places)),
         None,
     )
 
