@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 
 from ckpt_conformance.matrix.causes import cause_of
 from ckpt_conformance.matrix.findings import render_findings
@@ -16,6 +14,8 @@ from ckpt_conformance.report.clean import one_line
 from ckpt_conformance.report.html import slug
 from ckpt_conformance.report.legend import MEANINGS, SYMBOLS
 from ckpt_conformance.report.model import NONCONFORMING, Verdict
+from ckpt_conformance.report.storage import json_text, write_files
+from ckpt_conformance.report.template import template
 from ckpt_conformance.report.text import evidence, rerun
 
 _TOLD = frozenset(Verdict) - {Verdict.PASSED, Verdict.NOT_APPLICABLE}
@@ -26,15 +26,18 @@ def files_of(matrix: Matrix) -> dict[str, str]:
     return {
         "matrix.html": render_html(matrix),
         "matrix.md": render_markdown(matrix),
-        "matrix.json": json.dumps(matrix.to_data(), indent=1) + "\n",
+        "matrix.json": json_text(matrix.to_data()),
         "findings.md": render_findings(matrix),
     }
 
 
 def write(matrix: Matrix, folder: Path) -> None:
-    """Write every rendering into a folder."""
-    for name, text in files_of(matrix).items():
-        (folder / name).write_text(text, encoding="utf-8")
+    """Write every rendering into a report folder: all of them whole, or none.
+
+    Raises:
+        ReportError: The folder is not ours, or cannot be written.
+    """
+    write_files(files_of(matrix), folder)
 
 
 def render_html(matrix: Matrix) -> str:
@@ -45,17 +48,14 @@ def render_html(matrix: Matrix) -> str:
     )  # fmt: skip
 
 
-@cache
 def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("ckpt_conformance.matrix", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return template(
+        "ckpt_conformance.matrix",
+        "matrix.html.j2",
+        line=one_line,
+        evidence=evidence,
+        slug=slug,
     )
-    environment.filters |= {"line": one_line, "evidence": evidence, "slug": slug}
-    return environment.get_template("matrix.html.j2")
 
 
 def render_markdown(matrix: Matrix) -> str:

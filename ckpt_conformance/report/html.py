@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 
 from ckpt_conformance.report.clean import harmless, one_line
 from ckpt_conformance.report.conformance import denominator
 from ckpt_conformance.report.legend import MEANINGS, SYMBOLS
 from ckpt_conformance.report.model import Finding, Run
+from ckpt_conformance.report.template import template
 from ckpt_conformance.report.text import by_cause, evidence, headline, rerun
 from ckpt_conformance.standard.registry import Requirement
 
@@ -44,17 +44,15 @@ def _families(run: Run) -> Iterator[tuple[str, list[Finding]]]:
         yield family, [finding for finding in findings if finding.family == family]
 
 
-@cache
 def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("ckpt_conformance.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return template(
+        "ckpt_conformance.report",
+        "run.html.j2",
+        line=one_line,
+        evidence=evidence,
+        code=harmless,
+        slug=slug,
     )
-    environment.filters |= {"line": one_line, "evidence": evidence, "code": harmless, "slug": slug}
-    return environment.get_template("run.html.j2")
 
 
 def slug(text: str) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 
 from ckpt_conformance.leaks.baseline import baseline_entry
 from ckpt_conformance.leaks.model import MEANING, LeakReport, Status
@@ -12,6 +10,7 @@ from ckpt_conformance.leaks.text import NOT_RECORDED, facts_line, folded, unseen
 from ckpt_conformance.report.clean import harmless, one_line
 from ckpt_conformance.report.leaks.chart import bytes_chart, size
 from ckpt_conformance.report.leaks.picture import picture
+from ckpt_conformance.report.template import template
 from ckpt_conformance.report.text import evidence
 
 MOST = 100
@@ -35,23 +34,20 @@ def render_leak_html(report: LeakReport) -> str:
     )
 
 
-@cache
 def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("ckpt_conformance.report.leaks", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return template(
+        "ckpt_conformance.report.leaks",
+        "leaks.html.j2",
+        line=one_line,
+        path=_long_line,
+        evidence=evidence,
+        code=harmless,
+        size=size,
+        folded=folded,
+        told=facts_line,
+        baseline=baseline_entry,
     )
-    environment.filters |= {
-        "line": one_line,
-        "path": lambda text: one_line(text, 2000),
-        "evidence": evidence,
-        "code": harmless,
-        "size": size,
-        "folded": folded,
-        "told": facts_line,
-        "baseline": baseline_entry,
-    }
-    return environment.get_template("leaks.html.j2")
+
+
+def _long_line(text: str) -> str:
+    return one_line(text, 2000)
