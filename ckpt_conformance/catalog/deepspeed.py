@@ -6,13 +6,13 @@ accelerator DeepSpeed takes the CPU for one by itself; nothing is configured, as
 
 from __future__ import annotations
 
-import copy
 from functools import partial
 from typing import Any
 
 from torch import nn
 
 from ckpt_conformance.candidate import Candidate
+from ckpt_conformance.catalog.tiles import call, tiled
 
 
 def deepspeed() -> Candidate:
@@ -42,23 +42,11 @@ def deepspeed_tiled() -> Candidate:
 
     assert ulysses_sp.TiledMLP
     return Candidate.from_wrapper(
-        tiled, name="deepspeed-tiled-mlp", distribution="deepspeed", remark="one tile"
+        partial(tiled, _run_tiled), name="deepspeed-tiled-mlp", distribution="deepspeed", remark="one tile"
     )
-
-
-def tiled(module: nn.Module) -> nn.Module:
-    """The module with its forward replaced, as users do with a model's MLP."""
-    layer = copy.copy(module)
-    layer.forward = partial(_run_tiled, module)
-    return layer
 
 
 def _run_tiled(module: nn.Module, x: Any) -> Any:
     from deepspeed.runtime.sequence_parallel.ulysses_sp import TiledMLP
 
     return TiledMLP.apply(call, module, x, 1, list(module.parameters()))
-
-
-def call(module: Any, x: Any) -> Any:
-    """What TiledMLP is given to call: the module with one input."""
-    return module(x)

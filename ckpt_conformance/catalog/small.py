@@ -6,7 +6,6 @@ liger-kernel 0.8.5, which needs triton to be imported.
 
 from __future__ import annotations
 
-import copy
 import importlib
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from ckpt_conformance.candidate import Candidate
+from ckpt_conformance.catalog.tiles import call, tiled
 from ckpt_conformance.catalog.torch_checkpoint import CAPABILITIES
 
 
@@ -88,23 +88,11 @@ def liger_tiled() -> Candidate:
     """`liger_kernel.ops.tiled_mlp.apply_tiled_mlp` with one tile: made for an MLP, which has one input."""
     importlib.import_module("liger_kernel.ops.tiled_mlp")
     return Candidate.from_wrapper(
-        tiled, name="liger-tiled-mlp", distribution="liger-kernel", remark="one tile"
+        partial(tiled, _run_tiled), name="liger-tiled-mlp", distribution="liger-kernel", remark="one tile"
     )
-
-
-def tiled(module: nn.Module) -> nn.Module:
-    """The module with its forward replaced, as users do with a model's MLP."""
-    layer = copy.copy(module)
-    layer.forward = partial(_run_tiled, module)
-    return layer
 
 
 def _run_tiled(module: nn.Module, x: Any) -> Any:
     from liger_kernel.ops.tiled_mlp import apply_tiled_mlp
 
     return apply_tiled_mlp(call, module, x, num_shards=1)
-
-
-def call(module: Any, x: Any) -> Any:
-    """What the tiled MLP is given to call: the module with one input."""
-    return module(x)

@@ -76,11 +76,8 @@ class BirthLog:
 
     def of(self, tensor: Tensor) -> Birth | None:
         """Where a tensor's memory was made; None where that was not recorded."""
-        try:
-            cdata = tensor.untyped_storage()._cdata  # noqa: SLF001
-        except (RuntimeError, NotImplementedError):
-            return None
-        found = self._made.get(cdata)
+        cdata = _cdata(tensor)
+        found = None if cdata is None else self._made.get(cdata)
         return found[1] if found is not None and not found[0].expired() else None
 
 

@@ -15,13 +15,11 @@ from types import FrameType
 from ckpt_conformance.candidate import PLAIN, Candidate, Style
 from ckpt_conformance.instruments.state import isolated
 from ckpt_conformance.report.model import Finding, Verdict
+from ckpt_conformance.standard.compare import CLEAR_ERRORS
 from ckpt_conformance.standard.evidence import Violation
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Level, Requirement
 from ckpt_conformance.suite.device import is_lost, settle
-
-CLEAR_REFUSALS = (NotImplementedError, RuntimeError, TypeError, ValueError)
-"""By these an implementation says that it does not do something; an AttributeError is an accident."""
 
 
 class SuiteFaultError(Exception):
@@ -107,7 +105,7 @@ def _raised(requirement: Requirement, candidate: Candidate, lab: Lab, error: Bas
         return replace(lost, expected="that the device survives", found=said)
     _refuse_own_fault(requirement, lab, error)
     left_out = requirement.capability is not None and requirement.capability not in candidate.capabilities
-    if left_out and isinstance(error, CLEAR_REFUSALS) and _message(error):
+    if left_out and isinstance(error, CLEAR_ERRORS) and _message(error):
         return replace(_finding(requirement, Verdict.REFUSED, f"refused by {said}"), found=said)
     trace = tuple(
         line for entry in traceback.format_tb(error.__traceback__) for line in entry.rstrip().split("\n")

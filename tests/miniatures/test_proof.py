@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import pytest
 
+from ckpt_conformance.report.proof import load_proof
 from ckpt_conformance.standard.registry import requirements
-from fixtures.miniatures.proof import ROOT, Row, complaints, everyone, proof_data, table
+from fixtures.miniatures.proof import Row, complaints, everyone, proof_data, table
 
-# the table takes minutes: all its tests share one, on one worker
-pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("proof"), pytest.mark.timeout(1500)]
+# the table takes minutes, and all its tests share one
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")
@@ -24,5 +24,4 @@ def test_the_gate_is_open(rows: Sequence[Row]) -> None:
 
 
 def test_what_explain_reads_is_current(rows: Sequence[Row]) -> None:
-    data = json.loads((ROOT / "ckpt_conformance" / "standard" / "proof.json").read_text())
-    assert data == proof_data(rows)
+    assert load_proof() == proof_data(rows)
