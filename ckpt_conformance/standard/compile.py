@@ -26,15 +26,21 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def with_a_region(candidate: Candidate, function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A function with a region in its middle, to be compiled."""
+
+    def step(x: Tensor) -> Tensor:
+        result: Tensor = candidate.run(Region(function, (x.sin(),))).square()
+        return result
+
+    return step
+
+
 def inside(candidate: Candidate, device: torch.device) -> Mapping[str, Tensor | None]:
     """A compiled function with a region in its middle."""
     x, weight = sample(4, 8, device=device), sample(8, 8, device=device, seed=1)
 
-    def step(x: Tensor) -> Tensor:
-        region = Region(lambda h: torch.nn.functional.gelu(h @ weight).tanh(), (x.sin(),))
-        result: Tensor = candidate.run(region).square()
-        return result
-
+    step = with_a_region(candidate, lambda h: torch.nn.functional.gelu(h @ weight).tanh())
     compiled(step)(x).sum().backward()
     return gradients_of(x=x, weight=weight)
 
@@ -98,11 +104,7 @@ def with_a_graph_break(candidate: Candidate, device: torch.device) -> Mapping[st
         torch._dynamo.graph_break()
         return hidden.tanh().exp()
 
-    def step(x: Tensor) -> Tensor:
-        result: Tensor = candidate.run(Region(region, (x.sin(),))).square()
-        return result
-
-    compiled(step)(x).sum().backward()
+    compiled(with_a_region(candidate, region))(x).sum().backward()
     return gradients_of(x=x, weight=weight)
 
 
@@ -161,11 +163,7 @@ def recomputes_when_compiled(candidate: Candidate, lab: Lab) -> None:
     """
     x, weight = lab.tensor(4, 8), lab.tensor(8, 8, seed=1)
 
-    def step(x: Tensor) -> Tensor:
-        region = Region(lambda h: torch.nn.functional.gelu(h @ weight).tanh(), (x.sin(),))
-        result: Tensor = candidate.run(region).square()
-        return result
-
+    step = with_a_region(candidate, lambda h: torch.nn.functional.gelu(h @ weight).tanh())
     loss = compiled(step)(x).sum()
     with CountGelu() as counter:
         loss.backward()
