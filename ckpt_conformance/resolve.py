@@ -74,7 +74,7 @@ def _announced(announced: EntryPoint, style: Style | None) -> Candidate:
 
 def _unknown(target: str, names: list[str]) -> str:
     near = get_close_matches(target[:100], names, 3, 0.5)
-    hint = f"did you mean {', '.join(near)}?" if near else "`ckpt-conformance list candidates` shows all"
+    hint = f"did you mean {', '.join(near)}?" if near else "`ckpt-conformance list candidates` shows all."
     return f"no candidate is called {target[:100]!r}; {hint} For your own write pkg.module:attribute."
 
 
