@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from .ambient import Ambient
 from .engine.captured import Captured, captured_values
-from .engine.graph import mark_of_now
+from .engine.graph import mark_of_now, survey
 from .errors import CheckpointError
 
 
@@ -67,7 +67,7 @@ class Reentrant:
             raise CheckpointError(
                 f"{use.name} changed an input in place, so a reentrant checkpoint cannot run it again"
             )
-        use.captured.settle(leaves, start)
+        use.captured.settle(survey(leaves, start).leaves)
         use.forms = [_form(leaf) for leaf in leaves]
         return leaves
 
@@ -137,8 +137,9 @@ class _Use:
         self.name = f"region {getattr(function, '__qualname__', type(function).__qualname__)}"
         self.function = function
         self.args, self.kwargs = tree_unflatten(leaves, spec)
-        self.ambient = Ambient([*leaves, *captured_values(function)])
-        self.captured = Captured(function)
+        reached = captured_values(function)
+        self.ambient = Ambient([*leaves, *reached])
+        self.captured = Captured(reached)
         self.forms: list[Any] = []
         self.out_spec: Any = None
         self._leaves = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]

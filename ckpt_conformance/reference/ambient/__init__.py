@@ -33,21 +33,23 @@ class Ambient:
     @contextlib.contextmanager
     def replayed(self) -> Iterator[None]:
         """The captured state in place; the present one is put back at the end, also after an exception."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(self.streams.replayed())
-            stack.enter_context(self.generators.replayed())
-            stack.enter_context(self._autocast.replayed())
-            stack.enter_context(_default_dtype(self._dtype))
-            stack.enter_context(torch.enable_grad())
+        with (
+            self.streams.replayed(),
+            self.generators.replayed(),
+            self._autocast.replayed(),
+            _default_dtype(self._dtype),
+            torch.enable_grad(),
             # last: a user's mode is to see the region's operations, not ours
-            stack.enter_context(self._modes.replayed())
+            self._modes.replayed(),
+        ):
             yield
 
 
 @contextlib.contextmanager
 def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
     present = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
+    if present is not dtype:
+        torch.set_default_dtype(dtype)
     try:
         yield
     finally:

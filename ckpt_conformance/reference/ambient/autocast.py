@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-_DEVICE_TYPES = ("cpu", "cuda", "xpu", "mps", "hpu")
-
-
-class _Setting(NamedTuple):
-    enabled: bool
-    dtype: torch.dtype
+_Settings = list[tuple[bool, torch.dtype]]
+"""Enabled, and the dtype: for each device type that has autocast."""
 
 
 class Autocast:
@@ -32,25 +29,31 @@ class Autocast:
         present, present_cache = _settings(), torch.is_autocast_cache_enabled()
         torch.autocast_increment_nesting()
         try:
-            _apply(self._settings, self._cache)
+            _change(present, self._settings)
+            torch.set_autocast_cache_enabled(self._cache)
             yield
         finally:
-            _apply(present, present_cache)
+            _change(_settings(), present)
+            torch.set_autocast_cache_enabled(present_cache)
             if torch.autocast_decrement_nesting() == 0:
                 torch.clear_autocast_cache()
 
 
-def _settings() -> dict[str, _Setting]:
+@functools.cache
+def _device_types() -> tuple[str, ...]:
     available: Any = torch.amp.is_autocast_available
-    return {
-        device: _Setting(torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-        for device in _DEVICE_TYPES
-        if available(device)
-    }
+    return tuple(device for device in ("cpu", "cuda", "xpu", "mps", "hpu") if available(device))
 
 
-def _apply(settings: dict[str, _Setting], cache: bool) -> None:
-    for device, setting in settings.items():
-        torch.set_autocast_enabled(device, setting.enabled)
-        torch.set_autocast_dtype(device, setting.dtype)
-    torch.set_autocast_cache_enabled(cache)
+def _settings() -> _Settings:
+    return [
+        (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in _device_types()
+    ]
+
+
+def _change(present: _Settings, wanted: _Settings) -> None:
+    if present == wanted:
+        return
+    for device, (enabled, dtype) in zip(_device_types(), wanted, strict=True):
+        torch.set_autocast_enabled(device, enabled)
+        torch.set_autocast_dtype(device, dtype)

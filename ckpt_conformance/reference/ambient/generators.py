@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -29,21 +30,18 @@ class Generators:
     def __init__(self, values: list[Any]) -> None:
         self._explicit = [_explicit(value) for value in values if isinstance(value, torch.Generator)]
         self._generators = [_CPU, *_devices(), *self._explicit]
-        self._before = [generator.read() for generator in self._generators]
+        self._before: list[Tensor] = []
         self._after: Tensor | None = None
-        self._done = False
         self._had_devices = _initialized()
 
     @contextlib.contextmanager
     def drawn_from(self) -> Iterator[None]:
         """Around the region's first run."""
         with patiently(_GLOBAL):
-            # read under the lock: what another region drew in between is not this region's
+            # under the lock: what another region draws meanwhile is not this region's
             self._before = [generator.read() for generator in self._generators]
             yield
-            after = _CPU.read()
-            self._after = None if torch.equal(after, self._before[0]) else after
-            self._done = True
+            self._after = _CPU.read()
         if not self._had_devices:
             self._add_devices()
 
@@ -78,10 +76,10 @@ class Generators:
 
         A recompute that draws nothing is left alone: what moved the generator before was not the region.
         """
-        end = _CPU.read()
-        if torch.equal(end, self._before[0]):
+        if self._after is None:
             return
-        if self._done and (self._after is None or not torch.equal(end, self._after)):
+        end = _CPU.read()
+        if not torch.equal(end, self._after) and not torch.equal(end, self._before[0]):
             raise CheckpointError(
                 "the recompute drew other random numbers than the forward: the region, or another thread "
                 "meanwhile, moved the CPU generator differently"
@@ -96,7 +94,10 @@ def _explicit(generator: torch.Generator) -> _Generator:
 
 
 def _initialized() -> bool:
-    return torch.cuda.is_initialized() or torch.xpu.is_initialized() or torch.mps.is_available()
+    return torch.cuda.is_initialized() or torch.xpu.is_initialized() or _has_mps()
+
+
+_has_mps = functools.cache(torch.mps.is_available)
 
 
 def _devices() -> list[_Generator]:
@@ -107,7 +108,7 @@ def _devices() -> list[_Generator]:
         if module.is_initialized()
         for generator in module.default_generators
     ]
-    if torch.mps.is_available():
+    if _has_mps():
         found.append(_Generator(torch.mps.get_rng_state, torch.mps.set_rng_state))
     return found
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from ..errors import CheckpointError
-from .graph import leaves_behind
 
 
 class Captured:
@@ -22,21 +21,21 @@ class Captured:
     Two kinds are seen: what the function itself closes over or has bound, and the leaves into which the
     region's graph accumulates gradients. What the region changes itself in its first run (a counter, a
     running mean) is left alone.
+
+    Args:
+        values: What the function closes over or has bound: `captured_values`.
     """
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        tensors = [value for value in captured_values(fn) if _is_versioned(value)]
+    def __init__(self, values: list[Any]) -> None:
+        tensors = [value for value in values if _is_versioned(value)]
         self._watched = [(weakref.ref(tensor), tensor._version) for tensor in tensors]
 
-    def settle(self, outputs: list[Any], start: int) -> None:
-        """Take stock after the first run."""
+    def settle(self, leaves: list[Tensor]) -> None:
+        """Take stock after the first run, in whose graph these leaves were found."""
         unchanged = [(seen, version) for seen, version in self._watched if _version(seen) == version]
-        leaves = [
-            (weakref.ref(leaf), leaf._version)
-            for leaf in leaves_behind(outputs, start)
-            if _is_versioned(leaf)
+        self._watched = unchanged + [
+            (weakref.ref(leaf), leaf._version) for leaf in leaves if _is_versioned(leaf)
         ]
-        self._watched = unchanged + leaves
 
     def tensors(self) -> list[Tensor]:
         """Those still alive."""

@@ -17,7 +17,7 @@ from ..errors import CheckpointError
 from ..patience import patiently
 from .captured import Captured, captured_values
 from .discarded import restore_first
-from .graph import forget_contexts, mark_of_now
+from .graph import forget_contexts, mark_of_now, survey
 from .inputs import SavedInputs, cut
 from .slots import Loan, Mark, Slot, Value
 from .tasks import Task, current_task
@@ -42,13 +42,16 @@ class Frame:
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.name = _name(fn)
         self.marks: list[Mark] = []
-        self.captured = Captured(fn)
+        reached = captured_values(fn)
+        self.captured = Captured(reached)
         self.receiver: weakref.WeakMethod[Callable[[list[Any]], None]] | None = None
         self._fn = fn
         self._lock = threading.RLock()
         self._inputs = SavedInputs(args, kwargs)
-        self._ambient = Ambient([*self._inputs.others(), *captured_values(fn)])
+        self._ambient = Ambient([*self._inputs.others(), *reached])
         self._running = False
+        # known after the first run: only then is the recompute's graph walked for them
+        self._has_contexts = True
         self.start = mark_of_now()
 
     def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -57,7 +60,9 @@ class Frame:
         with self._ambient.generators.drawn_from(), saved_tensors_hooks(self._pack, _unpack):
             output = self._fn(*args, **kwargs)
         self._running = False
-        self.captured.settle(tree_leaves(output), self.start)
+        found = survey(tree_leaves(output), self.start)
+        self.captured.settle(found.leaves)
+        self._has_contexts = bool(found.customs)
         return output
 
     def outside(self) -> list[Tensor]:
@@ -68,21 +73,21 @@ class Frame:
         self.marks.append(Mark(tensor))
         return Slot(self, len(self.marks) - 1)
 
-    def unpack(self, number: int, slot: Slot) -> Tensor:
+    def unpack(self, slot: Slot) -> Tensor:
         """The saved tensor in a slot; the first one that a backward asks for runs the recompute."""
         task = current_task()
         with patiently(self._lock):
             again = task.reread(slot)
             if again is None:
-                again = self._take(task, number)
+                again = self._take(task, slot.number)
                 self._ambient.streams.hand_over(again)
                 task.remember(slot, again)
         return again
 
     def _take(self, task: Task, number: int) -> Tensor:
         """Hand a recomputed tensor over: it is the graph's from here on."""
-        waiting = task.values.get(self, {})
-        if number not in waiting:
+        waiting = task.values.get(self)
+        if waiting is None or number not in waiting:
             again = self._recompute()
             # what the graph took before is not kept a second time
             waiting = task.values.setdefault(self, again)
@@ -116,7 +121,8 @@ class Frame:
         receive = None if self.receiver is None else self.receiver()
         if receive is not None:
             receive([_detached(leaf) for leaf in leaves])
-        forget_contexts(leaves, started)
+        if self._has_contexts:
+            forget_contexts(leaves, started)
         return values
 
     def _check_count(self, found: int) -> None:
@@ -179,7 +185,7 @@ def _drop_gradient(tensor: Tensor) -> None:
 
 
 def _unpack(slot: Slot) -> Tensor:
-    return slot.frame.unpack(slot.number, slot)
+    return slot.frame.unpack(slot)
 
 
 def _detached(leaf: Any) -> Any:

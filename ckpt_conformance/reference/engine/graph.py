@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
-
-_LEAF = 2**63
-"""Nodes that accumulate into leaves have the highest sequence numbers; others never get here."""
 
 
 def mark_of_now() -> int:
@@ -22,22 +19,39 @@ def mark_of_now() -> int:
 def region_nodes(outputs: list[Any], start: int) -> Iterator[Any]:
     """The nodes behind the outputs that were made at `start` or later, leaves' nodes included."""
     waiting = [leaf.grad_fn for leaf in outputs if isinstance(leaf, Tensor) and leaf.grad_fn is not None]
-    seen = set()
+    seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        if node in seen or node._sequence_nr() < start:
+        if node._sequence_nr() < start:
             continue
-        seen.add(node)
         yield node
-        waiting.extend(parent for parent, _ in node.next_functions if parent is not None)
+        for parent, _ in node.next_functions:
+            if parent is not None and parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
 
 
-def leaves_behind(outputs: list[Any], start: int) -> Iterator[Tensor]:
-    """The leaf tensors that the region's graph accumulates gradients into."""
+class Survey(NamedTuple):
+    """What one walk over a region's graph finds.
+
+    Attributes:
+        leaves: The leaf tensors that the graph accumulates gradients into.
+        customs: The nodes of custom functions.
+    """
+
+    leaves: list[Tensor]
+    customs: list[BackwardCFunction]
+
+
+def survey(outputs: list[Any], start: int) -> Survey:
+    """Walk the region's graph once."""
+    found = Survey([], [])
     for node in region_nodes(outputs, start):
-        variable = getattr(node, "variable", None) if node._sequence_nr() >= _LEAF else None
-        if variable is not None:
-            yield variable
+        if isinstance(node, BackwardCFunction):
+            found.customs.append(node)
+        elif (variable := getattr(node, "variable", None)) is not None:
+            found.leaves.append(variable)
+    return found
 
 
 def forget_contexts(outputs: list[Any], start: int) -> None:
@@ -46,6 +60,5 @@ def forget_contexts(outputs: list[Any], start: int) -> None:
     A context that holds its function's output closes a cycle through C++, which would keep the recomputed
     output for good, once for each backward.
     """
-    for node in region_nodes(outputs, start):
-        if isinstance(node, BackwardCFunction):
-            vars(node).clear()
+    for node in survey(outputs, start).customs:
+        vars(node).clear()

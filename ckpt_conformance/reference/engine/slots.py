@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,12 +14,14 @@ if TYPE_CHECKING:
     from .frame import Frame
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Slot:
     """What the original graph keeps in place of a saved tensor."""
 
-    frame: Frame
-    number: int
+    __slots__ = ("frame", "number")
+
+    def __init__(self, frame: Frame, number: int) -> None:
+        self.frame = frame
+        self.number = number
 
 
 class Mark:

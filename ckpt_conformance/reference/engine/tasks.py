@@ -59,6 +59,9 @@ def current_task() -> Task:
     number: int = _C._current_graph_task_id()
     if number == -1:
         return Task()
+    task = _TASKS.get(number)
+    if task is not None:
+        return task
     with _LOCK:
         task = _TASKS.get(number)
         if task is None:
