@@ -8,6 +8,7 @@ there before the recording began. On CUDA the caching allocator's own counters s
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -70,6 +71,18 @@ class MemoryTimeline:
         """The level in bytes at the end: what was left behind, or freed where negative."""
         return sum(self.steps)
 
+    def largest_at_peak(self, most: int = 5) -> tuple[tuple[int, int], ...]:
+        """The blocks made since the start that were there at the peak: how many, and of how many bytes.
+
+        Blocks of one size are told together, those that take most first; none where single events are not
+        known (CUDA).
+        """
+        upto = self.levels.index(self.peak)
+        counts = Counter(self.steps[:upto]) if self.exact else Counter[int]()
+        there = {size: counts[size] - counts[-size] for size in counts if size > 0}
+        blocks = sorted(((number, size) for size, number in there.items() if number > 0), key=_weight)
+        return tuple(blocks[:most])
+
     def blocks(self, nbytes: int) -> int:
         """How many blocks of exactly `nbytes` bytes were allocated.
 
@@ -79,6 +92,11 @@ class MemoryTimeline:
         if not self.exact:
             raise ValueError("the CUDA counters tell no single allocation; count blocks on the CPU")
         return self.steps.count(nbytes)
+
+
+def _weight(block: tuple[int, int]) -> int:
+    number, size = block
+    return -number * size
 
 
 @contextlib.contextmanager

@@ -56,8 +56,7 @@ class StorageWatch:
 
     def tensors(self) -> list[Tensor]:
         """The Python tensors that sit on a watched storage which lives; for tracing, after counting."""
-        data = {_storage(reference).data_ptr() for _, reference in self._watched if _bytes_of(reference)}
-        return [tensor for tensor in visible_tensors() if _data_ptr(tensor) in data]
+        return _tensors_on(reference for _, reference in self._watched)
 
 
 class NodeWatch:
@@ -79,6 +78,10 @@ class NodeWatch:
         """The names whose node lives, in the order in which they were added."""
         return [name for name, reference in self._watched if reference() is not None]
 
+    def objects(self) -> list[Any]:
+        """The handles of the nodes that live, each of which its node's metadata holds; for tracing."""
+        return [handle for _, reference in self._watched if (handle := reference()) is not None]
+
 
 class _Handle:
     """What a node's metadata holds; nothing else does."""
@@ -97,6 +100,10 @@ class ObjectWatch:
     def alive(self) -> list[str]:
         """The names whose object lives."""
         return [name for name, reference in self._watched if reference() is not None]
+
+    def objects(self) -> list[Any]:
+        """Those that live; for tracing."""
+        return [value for _, reference in self._watched if (value := reference()) is not None]
 
 
 class LiveBytes(TorchDispatchMode):
@@ -131,10 +138,19 @@ class LiveBytes(TorchDispatchMode):
         """Bytes that live, each piece of memory counted once however many storages share it."""
         return _unique_bytes(self._made.values())
 
+    def tensors(self) -> list[Tensor]:
+        """The Python tensors that sit on what lives; for tracing, after counting."""
+        return _tensors_on(self._made.values())
+
 
 def visible_tensors() -> list[Tensor]:
     """Every tensor that has a Python object which the collector tracks; nothing is touched but its type."""
     return [value for value in gc.get_objects() if issubclass(type(value), Tensor)]
+
+
+def _tensors_on(references: Iterable[StorageWeakRef]) -> list[Tensor]:
+    data = {_storage(reference).data_ptr() for reference in references if _bytes_of(reference)}
+    return [tensor for tensor in visible_tensors() if _data_ptr(tensor) in data]
 
 
 def leaves_of_graph(roots: Iterable[Tensor]) -> list[Tensor]:

@@ -75,7 +75,9 @@ def _follow(start: Any, hops: Sequence[Hop], edges: Edges) -> list[Any]:
 def _child(parent: Any, wanted: Hop, edges: Edges) -> Any:
     if isinstance(parent, (list, tuple, deque)) and wanted.label.startswith("["):
         return next(islice(parent, int(wanted.label[1:-1]), None), None)
-    for child in edges.of([parent]):
+    # writing a path down may have moved an instance's attributes into a dictionary
+    attributes = vars(parent).values() if type(getattr(parent, "__dict__", None)) is dict else ()
+    for child in (*edges.of([parent]), *attributes):
         if type(child).__name__ == wanted.type and hop(edges, parent, child).label == wanted.label:
             return child
     return None

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from ckpt_conformance.regions import sample
+
+Trace: TypeAlias = Callable[[Callable[[], list[Any]]], tuple[str, ...]]
+"""Tells, line by line, who holds the objects that a function finds; it calls the function itself."""
+
+
+def untraced(find: Callable[[], list[Any]]) -> tuple[str, ...]:
+    """Nothing: a stand-alone script says what survives, and carries no instruments to say who holds it."""
+    del find
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +27,11 @@ class Lab:
 
     Attributes:
         device: Where regions run.
+        trace: Says who holds what should be gone, for a finding's trace.
     """
 
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    trace: Trace = untraced
 
     def tensor(
         self, *shape: int, dtype: torch.dtype = torch.float32, grad: bool = True, seed: int = 0

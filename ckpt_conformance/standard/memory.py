@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ckpt_conformance.candidate import PLAIN, Candidate, Style
 from ckpt_conformance.instruments.memory import MemoryTimeline, record_memory
+from ckpt_conformance.instruments.watch import LiveBytes, StorageWatch
 from ckpt_conformance.regions import Consumer, Region, keep_saved, pass_through, sample, seeded_module
 from ckpt_conformance.standard.compare import backward_from
 from ckpt_conformance.standard.evidence import violated
@@ -24,6 +25,12 @@ STEPS = 8
 """How many activations a region saves plainly."""
 _SLACK = 24 * 1024
 """Bytes for what is no activation: random states, scalars, flags."""
+
+_CONSUMED = 3
+"""So many activations may be alive where a backward uses one: it, and those before and after."""
+
+Look: TypeAlias = Callable[[StorageWatch], None]
+"""Looks at what is alive, in the middle of a backward."""
 
 _KEPT = frozenset({Style.FUNCTION, Style.WRAPPER})
 """The styles in which the caller keeps the output and the region recomputes."""
@@ -80,7 +87,12 @@ def nothing_under_no_grad(candidate: Candidate, lab: Lab) -> None:
     with torch.no_grad():
         plain, _ = _forward(PLAIN, lab, lambda: Region(_steps, (x,)))
         found, _ = _forward(candidate, lab, lambda: Region(_steps, (x,)))
-    _expect_at_most("bytes kept by a forward under no_grad", plain.net, found.net)
+        _expect_at_most(
+            "bytes kept by a forward under no_grad",
+            plain.net,
+            found.net,
+            lambda: _kept(candidate, lab, Region(_steps, (x,))),
+        )
 
 
 @requirement("memory/forward-peak", MUST, since="2026.12", styles=RECOMPUTING, source="pytorch/pytorch#77284")
@@ -94,7 +106,7 @@ def forward_peak(candidate: Candidate, lab: Lab) -> None:
     x = _activation(lab)
     plain, _ = _forward(PLAIN, lab, lambda: Region(_steps, (x,)))
     found, _ = _forward(candidate, lab, lambda: Region(_steps, (x,)))
-    _expect_at_most("the forward's peak in bytes", plain.peak + _SLACK, found.peak)
+    _expect_at_most("the forward's peak in bytes", plain.peak + _SLACK, found.peak, lambda: _at_peak(found))
 
 
 @requirement(
@@ -114,7 +126,10 @@ def restoring_costs_one_activation(candidate: Candidate, lab: Lab) -> None:
     plain = _backward(PLAIN, lab, Region(layer, (lab.tensor(4, 8),)), _weighed)
     found = _backward(candidate, lab, Region(layer, (lab.tensor(4, 8),)), _weighed)
     _expect_at_most(
-        f"blocks of the output's {nbytes} bytes in backward", plain.blocks(nbytes) + 1, found.blocks(nbytes)
+        f"blocks of the output's {nbytes} bytes in backward",
+        plain.blocks(nbytes) + 1,
+        found.blocks(nbytes),
+        lambda: _at_peak(found),
     )
 
 
@@ -133,7 +148,12 @@ def restoring_copies_nothing(candidate: Candidate, lab: Lab) -> None:
     How: detach and share; do not clone.
     """
     plain, found = _copies(PLAIN, lab), _copies(candidate, lab)
-    _expect_at_most("copies of whole activations", plain, found)
+    _expect_at_most(
+        "copies of whole activations",
+        len(plain),
+        len(found),
+        lambda: _counted(found),
+    )
 
 
 @requirement(
@@ -147,17 +167,21 @@ def freed_as_consumed(candidate: Candidate, lab: Lab) -> None:
 
     How: hand a recomputed tensor over and forget it.
     """
-    log: list[StorageWeakRef] = []
     alive: list[int] = []
+    trace: list[str] = []
 
-    def fn(x: Tensor) -> Tensor:
-        for _ in range(STEPS):
-            x = _Probe.apply(x * 1, log, alive)
-        return x
+    def look(watch: StorageWatch) -> None:
+        alive.append(len(watch.alive()))
+        if len(alive) == STEPS and alive[-1] > _CONSUMED:
+            trace.extend(lab.trace(watch.tensors))
 
-    result = candidate.run(Region(fn, (lab.tensor(16),)))
-    backward_from(result)
-    _expect_at_most(f"activations alive, of {STEPS}, when the backward reaches the first", 3, alive[-1])
+    _consume(candidate, lab, look)
+    _expect_at_most(
+        f"activations alive, of {STEPS}, when the backward reaches the first",
+        _CONSUMED,
+        alive[-1],
+        lambda: tuple(trace),
+    )
 
 
 @requirement(
@@ -175,8 +199,10 @@ def chain_peaks_at_one_region(candidate: Candidate, lab: Lab) -> None:
 
     How: finish with a region's recomputed tensors before the next one's backward begins.
     """
-    plain, found = _chain_peak(PLAIN, lab), _chain_peak(candidate, lab)
-    _expect_at_most("the peak in bytes of eight regions", plain // 2, found)
+    plain, found = _chain(PLAIN, lab), _chain(candidate, lab)
+    _expect_at_most(
+        "the peak in bytes of eight regions", plain.peak // 2, found.peak, lambda: _at_peak(found)
+    )
 
 
 @requirement(
@@ -195,13 +221,16 @@ def freed_after_partial_backward(candidate: Candidate, lab: Lab) -> None:
     def fn(x: Tensor) -> tuple[Tensor, Tensor]:
         return _steps(x), _steps(x.cos())
 
-    with record_memory(lab.device) as timeline:
+    with record_memory(lab.device) as timeline, LiveBytes() as live:
         first, other = candidate.run(Region(fn, (_activation(lab),)), pass_through)
         timeline.mark("forward done")
         backward_from(first)
         del first
     _expect_at_most(
-        "bytes left by a backward of one output", 2 * ACTIVATION + _SLACK, timeline.since("forward done").net
+        "bytes left by a backward of one output",
+        2 * ACTIVATION + _SLACK,
+        timeline.since("forward done").net,
+        lambda: lab.trace(live.tensors),
     )
     del other
 
@@ -216,12 +245,17 @@ def not_kept_with_retain_graph(candidate: Candidate, lab: Lab) -> None:
 
     How: recompute again for the next backward.
     """
-    with record_memory(lab.device) as timeline:
+    with record_memory(lab.device) as timeline, LiveBytes() as live:
         result = candidate.run(Region(_steps, (_activation(lab),)))
         timeline.mark("forward done")
         backward_from(result, retain_graph=True)
     left = timeline.since("forward done").net
-    _expect_at_most("bytes left by a backward with retain_graph", 2 * ACTIVATION + _SLACK, left)
+    _expect_at_most(
+        "bytes left by a backward with retain_graph",
+        2 * ACTIVATION + _SLACK,
+        left,
+        lambda: lab.trace(live.tensors),
+    )
     del result
 
 
@@ -242,7 +276,12 @@ def discarding_frees_the_output(candidate: Candidate, lab: Lab) -> None:
     x = _activation(lab)
     plain, _ = _forward(PLAIN, lab, lambda: Region(torch.sin, (x,)))
     found, _ = _forward(candidate, lab, lambda: Region(torch.sin, (x,)))
-    _expect_at_most("bytes kept after the discard", plain.net - ACTIVATION + _SLACK // 4, found.net)
+    _expect_at_most(
+        "bytes kept after the discard",
+        plain.net - ACTIVATION + _SLACK // 4,
+        found.net,
+        lambda: _kept(candidate, lab, Region(torch.sin, (x,))),
+    )
 
 
 def _activation(lab: Lab) -> Tensor:
@@ -263,44 +302,56 @@ class _Steps(nn.Module):
 
 
 class _Probe(torch.autograd.Function):
-    """Saves its input, notes its storage at each run, and counts in backward how many of them live."""
+    """Saves its input, watches its storage at each run, and lets one look at the watch in each backward."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, log: list[StorageWeakRef], alive: list[int]) -> Tensor:
-        log.append(StorageWeakRef(x.untyped_storage()))
+    def forward(ctx: Any, x: Tensor, watch: StorageWatch, look: Look) -> Tensor:
+        watch.add("activation", x)
         ctx.save_for_backward(x)
-        ctx.log, ctx.alive = log, alive
+        ctx.watch, ctx.look = watch, look
         return x * 1.5
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (saved,) = ctx.saved_tensors
-        ctx.alive.append(sum(not seen.expired() for seen in ctx.log))
+        ctx.look(ctx.watch)
         return gradients[0] * (1.5 + 0 * saved), None, None
 
 
-class _CountCopies(TorchDispatchMode):
-    """Counts the operations that copy at least one activation."""
+def _consume(candidate: Candidate, lab: Lab, look: Look) -> None:
+    """A region of activations that are used one after another, with a look at each."""
+    watch = StorageWatch()
+
+    def fn(x: Tensor) -> Tensor:
+        for _ in range(STEPS):
+            x = _Probe.apply(x * 1, watch, look)
+        return x
+
+    backward_from(candidate.run(Region(fn, (lab.tensor(16),))))
+
+
+class _Copies(TorchDispatchMode):
+    """Notes the operations that copy at least one activation."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.count: int = 0
+        self.seen: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func.overloadpacket in _COPYING and isinstance(result, Tensor) and result.nbytes >= ACTIVATION:
-            self.count += 1
+            self.seen.append(f"{func}: {result.nbytes} bytes")
         return result
 
 
 _COPYING = frozenset({torch.ops.aten.copy_, torch.ops.aten.clone, torch.ops.aten._to_copy})
 
 
-def _copies(candidate: Candidate, lab: Lab) -> int:
-    copies = _CountCopies()
+def _copies(candidate: Candidate, lab: Lab) -> list[str]:
+    copies = _Copies()
     with copies:
         backward_from(candidate.run(Region(_steps, (_activation(lab),))))
-    return copies.count
+    return copies.seen
 
 
 def _weighed(output: Tensor) -> Tensor:
@@ -325,7 +376,7 @@ def _backward(candidate: Candidate, lab: Lab, region: Region, consumer: Consumer
     return timeline
 
 
-def _chain_peak(candidate: Candidate, lab: Lab) -> int:
+def _chain(candidate: Candidate, lab: Lab) -> MemoryTimeline:
     x = _activation(lab)
     with record_memory(lab.device) as timeline:
         hidden = x
@@ -333,15 +384,39 @@ def _chain_peak(candidate: Candidate, lab: Lab) -> int:
             hidden = candidate.run(Region(_steps, (hidden,)))
         backward_from(hidden)
         del hidden
-    return timeline.peak
+    return timeline
 
 
 def _expect_saving(candidate: Candidate, lab: Lab, region: Region) -> None:
     plain, _ = _forward(PLAIN, lab, lambda: region)
     found, _ = _forward(candidate, lab, lambda: region)
-    _expect_at_most("bytes kept between forward and backward", plain.net // 2, found.net)
+    _expect_at_most(
+        "bytes kept between forward and backward",
+        plain.net // 2,
+        found.net,
+        lambda: _kept(candidate, lab, region),
+    )
 
 
-def _expect_at_most(what: str, limit: int, found: int) -> None:
+def _kept(candidate: Candidate, lab: Lab, region: Region) -> tuple[str, ...]:
+    """Who holds what a forward made and left, while its result is alive."""
+    with LiveBytes() as live:
+        result = candidate.run(region)
+    told = lab.trace(live.tensors)
+    del result
+    return told
+
+
+def _at_peak(timeline: MemoryTimeline) -> tuple[str, ...]:
+    """The blocks that lived at the peak: who held them then cannot be seen afterwards."""
+    blocks = timeline.largest_at_peak()
+    return tuple(f"at the peak: {number} blocks of {size} bytes" for number, size in blocks)
+
+
+def _counted(copies: list[str]) -> tuple[str, ...]:
+    return tuple(f"{number} times {one}" for one, number in Counter(copies).items())
+
+
+def _expect_at_most(what: str, limit: int, found: int, trace: Callable[[], tuple[str, ...]]) -> None:
     if found > limit:
-        violated(f"too much: {what}", expected=f"at most {limit}", found=found)
+        violated(f"too much: {what}", expected=f"at most {limit}", found=found, trace=trace())

@@ -10,6 +10,7 @@ from ckpt_conformance.expectations import check_all, settled
 from ckpt_conformance.report.model import NONCONFORMING, Finding
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import requirements
+from ckpt_conformance.suite.bench import traced_lab
 from ckpt_conformance.suite.judge import judge
 from ckpt_conformance.suite.selection import selected
 
@@ -52,7 +53,7 @@ def check_checkpoint(
     check_all(f"candidate {candidate.name!r}", expected, {made.id for made in standard})
     findings = []
     for requirement in selected(standard, select, full=full):
-        findings.append(settled(judge(requirement, candidate, lab or Lab()), expected))
+        findings.append(settled(judge(requirement, candidate, lab or traced_lab()), expected))
         if callback is not None:
             callback(findings[-1])
     failed = [finding for finding in findings if finding.verdict in NONCONFORMING]

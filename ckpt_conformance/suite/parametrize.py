@@ -10,6 +10,7 @@ from ckpt_conformance.candidate import Candidate
 from ckpt_conformance.expectations import check_all, settled
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Requirement, requirements
+from ckpt_conformance.suite.bench import traced_lab
 from ckpt_conformance.suite.judge import judge
 from ckpt_conformance.suite.selection import selected
 
@@ -72,7 +73,7 @@ def parametrize_with_checks(
             f"candidate {candidate.name!r}", candidate.expected_failures, {made.id for made in standard}
         )
         cases += [
-            pytest.param(candidate, BoundCheck(made, lab or Lab()), id=f"{candidate.name}-{made.id}")
+            pytest.param(candidate, BoundCheck(made, lab or traced_lab()), id=f"{candidate.name}-{made.id}")
             for made in chosen
         ]
     return pytest.mark.parametrize(("candidate", "check"), cases)

@@ -197,3 +197,16 @@ def test_indices_numbers_and_repetitions_make_no_other_fingerprint():
     assert first == normalized("a.losses[17].grad_fn.next[0].variable")
     assert fingerprint("held", "a[3]") == fingerprint("held", "a[4]")
     assert fingerprint("held", "a[3]") != fingerprint("late", "a[3]")
+
+
+def test_two_attributes_of_one_instance_are_both_found():
+    # the first is a dictionary: writing it down makes the instance keep its attributes in one of its own
+    def make(holder):
+        holder.by_name = {"tensor": torch.ones(3)}
+        holder.alone = torch.ones(3)
+        return weakref.ref(holder.by_name["tensor"]), weakref.ref(holder.alone)
+
+    SHELF["it"] = Keeper()
+    found = trace_all([reference() for reference in make(SHELF["it"])])
+    SHELF.clear()
+    assert [held.path.text.partition("['it']")[2] for held in found] == [".by_name['tensor']", ".alone"]

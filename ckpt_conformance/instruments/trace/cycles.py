@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ckpt_conformance.instruments.trace.edges import Edges
@@ -24,11 +24,15 @@ class Cycle:
         start: The type of the object that it is told from.
         hops: The references, the last of which leads back.
         text: The whole, as a person would write it.
+        entry: The type of the cycle's object from which a way leads to the object in question.
+        tail: That way's references; none where the object is in the cycle itself.
     """
 
     start: str
     hops: tuple[Hop, ...]
     text: str
+    entry: str = ""
+    tail: tuple[Hop, ...] = ()
 
     @property
     def native(self) -> bool:
@@ -62,12 +66,21 @@ class Unrooted:
 
     def cycle_behind(self, target: int) -> Cycle | None:
         """The cycle that keeps an object alive: the one it is in, else the nearest that leads to it."""
-        order = self._ancestors(target)
-        knots = self._knots(set(order))
-        for number in order:
+        toward = self._ancestors(target)
+        knots = self._knots(set(toward))
+        for number in toward:
             if number in knots:
-                return self._cycle_in(knots[number])
+                entry = type(self._objects[number]).__name__
+                return replace(self._cycle_in(knots[number]), entry=entry, tail=self._tail(number, toward))
         return None
+
+    def _tail(self, number: int, toward: dict[int, int | None]) -> tuple[Hop, ...]:
+        hops: list[Hop] = []
+        after = toward[number]
+        while after is not None:
+            hops.append(hop(self._edges, self._objects[number], self._objects[after]))
+            number, after = after, toward[after]
+        return tuple(hops)
 
     def close(self) -> None:
         """Let go of everything seen: among it may be what refers to this."""
@@ -75,15 +88,17 @@ class Unrooted:
         self._into.clear()
         self._edges = Edges()
 
-    def _ancestors(self, target: int) -> list[int]:
-        """The object and whoever leads to it, the nearest first."""
-        order, waiting = {target: None}, deque([target])
+    def _ancestors(self, target: int) -> dict[int, int | None]:
+        """The object and whoever leads to it, the nearest first; each with what it refers to on the way."""
+        toward: dict[int, int | None] = {target: None}
+        waiting = deque([target])
         while waiting:
-            for before in self._into.get(waiting.popleft(), ()):
-                if before not in order:
-                    order[before] = None
+            after = waiting.popleft()
+            for before in self._into.get(after, ()):
+                if before not in toward:
+                    toward[before] = after
                     waiting.append(before)
-        return list(order)
+        return toward
 
     def _knots(self, among: set[int]) -> dict[int, set[int]]:
         """For each object that is in a cycle, the objects that it is in cycles with."""

@@ -185,20 +185,29 @@ class _Back:
         for root in self._roots:
             if steps and id(root.value) in steps[0]:
                 best.setdefault(id(root.value), (root, []))
-        for at in range(1, len(steps)):
-            if steps[at]:
-                parents = [
-                    parent for earlier in self._layers_before(at) for parent in steps[earlier].values()
-                ]
-                self._extend(best, parents, steps[at])
+        # all of them before the first is written down: writing a reference can move an instance's attributes
+        # into a dictionary, and then they are no longer what the instance refers to
+        links = [self._links(steps, at) for at in range(1, len(steps))]
+        for at, found in enumerate(links, 1):
+            self._extend(best, found, steps[at])
         return best
 
-    def _extend(self, best: dict[int, _Way], parents: list[Any], children: dict[int, Any]) -> None:
+    def _links(self, steps: _Steps, at: int) -> list[tuple[Any, set[int]]]:
+        """Each object that leads into a layer, and which of that layer's objects it leads to."""
+        children = steps[at].keys()
+        if not children:
+            return []
+        parents = [parent for earlier in self._layers_before(at) for parent in steps[earlier].values()]
+        return [(parent, children & set(map(id, self._edges.of([parent])))) for parent in parents]
+
+    def _extend(
+        self, best: dict[int, _Way], links: list[tuple[Any, set[int]]], children: dict[int, Any]
+    ) -> None:
         """Add the best way to each child, given the best ways to all that lead to it."""
         ways: dict[int, list[_Way]] = {}
-        for parent in parents:
+        for parent, numbers in links:
             root, hops = best[id(parent)]
-            for number in children.keys() & set(map(id, self._edges.of([parent]))):
+            for number in numbers:
                 way = root, [*hops, hop(self._edges, parent, children[number])]
                 ways.setdefault(number, []).append(way)
         best |= {number: min(some, key=_order) for number, some in ways.items()}

@@ -60,7 +60,7 @@ def closure_reaching_the_output(candidate: Candidate, lab: Lab) -> None:
     with quiet(candidate, lab):
         watch = StorageWatch()
         _run_and_drop(candidate, lab, watch, finish=backward)
-        expect_freed("a region that reaches its own result outlives its use", watch)
+        expect_freed(lab, "a region that reaches its own result outlives its use", watch)
 
 
 @requirement(
@@ -82,7 +82,7 @@ def closure_reaching_the_output_without_backward(candidate: Candidate, lab: Lab)
         watch = StorageWatch()
         _run_and_drop(candidate, lab, watch, consumer=pass_through, finish=_nothing)
         gc.collect()
-        expect_freed("a region that reaches its own result and had no backward is never freed", watch)
+        expect_freed(lab, "a region that reaches its own result and had no backward is never freed", watch)
 
 
 @requirement(
@@ -99,7 +99,7 @@ def module_that_caches_an_activation(candidate: Candidate, lab: Lab) -> None:
     with quiet(candidate, lab):
         watch = StorageWatch()
         _run_and_drop(candidate, lab, watch, stash=True, finish=backward)
-        expect_freed("a region that caches an activation is kept after the object is dropped", watch)
+        expect_freed(lab, "a region that caches an activation is kept after the object is dropped", watch)
 
 
 @requirement(
@@ -120,4 +120,4 @@ def module_that_caches_an_activation_without_backward(candidate: Candidate, lab:
         watch = StorageWatch()
         _run_and_drop(candidate, lab, watch, stash=True, finish=_nothing)
         gc.collect()
-        expect_freed("a region that caches an activation and had no backward is never freed", watch)
+        expect_freed(lab, "a region that caches an activation and had no backward is never freed", watch)

@@ -14,7 +14,7 @@ from ckpt_conformance.regions import Region
 from ckpt_conformance.standard.evidence import violated
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import MUST, requirement
-from ckpt_conformance.standard.retention.probe import ELEMENTS, KeepsItsOutput, backward, quiet, trace_of
+from ckpt_conformance.standard.retention.probe import ELEMENTS, KeepsItsOutput, backward, quiet
 
 Keep: TypeAlias = Callable[[Tensor], Tensor]
 """Keeps a tensor's graph alive beyond its use, and passes a tensor on."""
@@ -41,21 +41,26 @@ def _expect_no_gradient_kept(candidate: Candidate, lab: Lab, region: Region, kep
     for tensor in region.args:
         inputs.add("input", tensor)
     known = {id(parameter) for parameter in region.parameters.values()}
+
+    def detached() -> list[Tensor]:
+        found = [*leaves_of_graph(kept.tensors()), *inputs.tensors()]
+        leaves = {id(leaf): leaf for leaf in found if leaf.is_leaf and leaf.requires_grad}
+        return [leaf for number, leaf in leaves.items() if number not in known]
+
+    def gradients() -> list[Tensor]:
+        return [leaf.grad for leaf in detached() if leaf.grad is not None]
+
     with quiet(candidate, lab):
         backward(candidate.run(region))
-        found = [*leaves_of_graph(kept.tensors()), *inputs.tensors()]
-    leaves = {
-        id(leaf): leaf for leaf in found if leaf.is_leaf and leaf.requires_grad and id(leaf) not in known
-    }
-    holding = [leaf for leaf in leaves.values() if leaf.grad is not None]
-    if holding:
-        size = sum(leaf.grad.untyped_storage().nbytes() for leaf in holding if leaf.grad is not None)
-        violated(
-            "detached inputs of the recompute keep their gradients after backward",
-            expected="their .grad is None once it was handed over",
-            found=f"{len(holding)} of {len(leaves)} detached inputs hold {size} bytes of gradients",
-            trace=trace_of(holding),
-        )
+        size = sum(gradient.untyped_storage().nbytes() for gradient in gradients())
+        leaves = len(detached())
+        if size:
+            violated(
+                "detached inputs of the recompute keep their gradients after backward",
+                expected="their .grad is None once it was handed over",
+                found=f"{len(gradients())} of {leaves} detached inputs hold {size} bytes of gradients",
+                trace=lab.trace(gradients),
+            )
 
 
 def _region(lab: Lab, keep: Keep) -> Region:

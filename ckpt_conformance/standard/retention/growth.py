@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -25,8 +26,9 @@ Body = Callable[[Tensor, Tensor], Tensor]
 """A region's function of its input and a weight."""
 
 
-def _floors(candidate: Candidate, lab: Lab, body: Body) -> list[int]:
-    """Bytes that live after each of six steps; what was made before the first is not counted."""
+@contextlib.contextmanager
+def _stepped(candidate: Candidate, lab: Lab, body: Body) -> Iterator[tuple[list[int], LiveBytes]]:
+    """Six steps: bytes that live after each, and all that they made; what was there before is not counted."""
     leaf, weight = lab.tensor(ACTIVATION), lab.tensor(ACTIVATION, seed=1)
     floors = []
     with quiet(candidate, lab), LiveBytes() as live:
@@ -34,7 +36,18 @@ def _floors(candidate: Candidate, lab: Lab, body: Body) -> list[int]:
             backward(candidate.run(Region(lambda x: body(x, weight), (leaf * 1,), {}, {"weight": weight})))
             leaf.grad = weight.grad = None
             floors.append(live.now())
-    return floors
+        yield floors, live
+
+
+def _floors(candidate: Candidate, lab: Lab, body: Body) -> list[int]:
+    with _stepped(candidate, lab, body) as (floors, _):
+        return floors
+
+
+def _holders(candidate: Candidate, lab: Lab, body: Body) -> tuple[str, ...]:
+    """Who holds what lives after the steps, in a run of its own: the plain steps' own is gone by then."""
+    with _stepped(candidate, lab, body) as (_, live):
+        return lab.trace(live.tensors)
 
 
 def _expect_floor_like_plain(candidate: Candidate, lab: Lab, body: Body) -> None:
@@ -44,6 +57,7 @@ def _expect_floor_like_plain(candidate: Candidate, lab: Lab, body: Body) -> None
             "more memory lives between iterations than in the plain run",
             expected=f"bytes after each step as in the plain run: {plain}",
             found=f"{found}: {(found[-1] - plain[-1]) / BYTES:.3g} activations more after {STEPS} steps",
+            trace=_holders(candidate, lab, body),
         )
 
 
@@ -78,6 +92,7 @@ def no_growth_between_steps(candidate: Candidate, lab: Lab) -> None:
             "live memory grows with every step",
             expected=f"no growth after {WARM_UP} steps",
             found=f"{sum(growth) / len(growth):.0f} bytes per step; after each step {floors}",
+            trace=_holders(candidate, lab, _body),
         )
 
 

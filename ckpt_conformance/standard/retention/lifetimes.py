@@ -38,7 +38,7 @@ def intermediates_after_forward(candidate: Candidate, lab: Lab) -> None:
     with quiet(candidate, lab):
         watch = StorageWatch()
         result = candidate.run(watched(lab, watch))
-        expect_freed("intermediates of the region outlive its forward", watch)
+        expect_freed(lab, "intermediates of the region outlive its forward", watch)
     del result
 
 
@@ -61,7 +61,7 @@ def recomputed_values_after_backward(candidate: Candidate, lab: Lab) -> None:
         watch = StorageWatch()
         result = candidate.run(watched(lab, watch))
         backward(result)
-        expect_freed("recomputed values outlive the backward", watch)
+        expect_freed(lab, "recomputed values outlive the backward", watch)
     del result
 
 
@@ -81,7 +81,7 @@ def inputs_after_backward(candidate: Candidate, lab: Lab) -> None:
         result = candidate.run(region)
         del region
         backward(result)
-        expect_freed("the region's input outlives the backward", watch)
+        expect_freed(lab, "the region's input outlives the backward", watch)
     del result
 
 
@@ -105,7 +105,7 @@ def everything_after_backward(candidate: Candidate, lab: Lab) -> None:
         watch.add("input", region.args[0])
         backward(candidate.run(region))
         del region
-        expect_freed("tensors of the region outlive its use", watch)
+        expect_freed(lab, "tensors of the region outlive its use", watch)
 
 
 @requirement("retention/region-that-saves-its-output", MUST, since="2026.12", source="pytorch/pytorch#82776")
@@ -120,7 +120,7 @@ def region_that_saves_its_output(candidate: Candidate, lab: Lab) -> None:
     with quiet(candidate, lab):
         watch = StorageWatch()
         backward(candidate.run(_ends_in_tanh(lab, watch)))
-        expect_freed("the region's output outlives its use", watch)
+        expect_freed(lab, "the region's output outlives its use", watch)
 
 
 def _ends_in_tanh(lab: Lab, watch: StorageWatch) -> Region:
@@ -151,7 +151,7 @@ def graph_nodes(candidate: Candidate, lab: Lab) -> None:
 
     with quiet(candidate, lab):
         backward(candidate.run(Region(region, (lab.tensor(ELEMENTS) * 1,), parameters={"weight": weight})))
-        expect_gone("nodes of the region's graphs outlive their use", nodes)
+        expect_gone(lab, "nodes of the region's graphs outlive their use", nodes)
 
 
 @requirement(
@@ -174,7 +174,7 @@ def region_function(candidate: Candidate, lab: Lab) -> None:
         functions.add("function", region.fn)
         backward(candidate.run(region))
         del region
-        expect_gone("the region's function outlives its use", functions)
+        expect_gone(lab, "the region's function outlives its use", functions)
 
 
 @requirement("retention/under-no-grad", MUST, since="2026.12", source="huggingface/diffusers#10107")
@@ -191,7 +191,7 @@ def under_no_grad(candidate: Candidate, lab: Lab) -> None:
         watch.add("input", region.args[0])
         result = candidate.run(region)
         del region
-        expect_freed("tensors of a region that ran under no_grad are kept", watch)
+        expect_freed(lab, "tensors of a region that ran under no_grad are kept", watch)
     del result
 
 
@@ -215,4 +215,4 @@ def after_a_retained_graph(candidate: Candidate, lab: Lab) -> None:
         backward(result, retain_graph=True)
         backward(result)
         del result
-        expect_freed("tensors of the region outlive two backwards", watch)
+        expect_freed(lab, "tensors of the region outlive two backwards", watch)

@@ -63,7 +63,7 @@ def backward(result: Any, **options: Any) -> None:
         loss.backward(**options)
 
 
-def expect_freed(summary: str, watch: StorageWatch) -> None:
+def expect_freed(lab: Lab, summary: str, watch: StorageWatch) -> None:
     """Report the watched tensors whose memory is still there, and who holds them."""
     alive = watch.alive()
     if alive:
@@ -71,31 +71,20 @@ def expect_freed(summary: str, watch: StorageWatch) -> None:
             summary,
             expected="all of the watched tensors freed",
             found=f"{len(alive)} of them alive, {watch.bytes_alive()} bytes: {', '.join(alive)}",
-            trace=trace_of(watch.tensors()),
+            trace=lab.trace(watch.tensors),
         )
 
 
-def expect_gone(summary: str, watch: NodeWatch | ObjectWatch) -> None:
-    """Report the watched nodes or objects that are still there."""
+def expect_gone(lab: Lab, summary: str, watch: NodeWatch | ObjectWatch) -> None:
+    """Report the watched nodes or objects that are still there, and who holds them."""
     alive = watch.alive()
     if alive:
         violated(
-            summary, expected="none of the watched left", found=f"{len(alive)} alive: {', '.join(alive)}"
+            summary,
+            expected="none of the watched left",
+            found=f"{len(alive)} alive: {', '.join(alive)}",
+            trace=lab.trace(watch.objects),
         )
-
-
-def trace_of(tensors: list[Tensor]) -> tuple[str, ...]:
-    """What the surviving tensors are and how many owners in C++ each has, one tensor a line."""
-    return tuple(
-        f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}, "
-        f"{_native_owners(tensor)} native owners, made by {type(tensor.grad_fn).__name__}"
-        for tensor in tensors
-    )
-
-
-def _native_owners(tensor: Any) -> int:
-    """How many owners in C++ a tensor has, besides its Python object."""
-    return int(tensor._use_count()) - 1
 
 
 class Planned(Exception):  # noqa: N818 - it is no error but what the region was asked to do

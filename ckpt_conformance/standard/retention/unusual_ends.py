@@ -37,7 +37,7 @@ def forward_only(candidate: Candidate, lab: Lab) -> None:
         watch.add("input", region.args[0])
         result = candidate.run(region)
         del region, result
-        expect_freed("a region without backward is kept", watch)
+        expect_freed(lab, "a region without backward is kept", watch)
 
 
 @requirement("retention/region-not-in-the-loss", MUST, since="2026.12", source="RobinBruegger/RevTorch#1")
@@ -55,7 +55,7 @@ def region_not_in_the_loss(candidate: Candidate, lab: Lab) -> None:
         used = candidate.run(watched(lab, watch))
         backward(used)
         del unused, used
-        expect_freed("a region that the loss did not use is kept", watch)
+        expect_freed(lab, "a region that the loss did not use is kept", watch)
 
 
 @requirement("retention/partial-backward", MUST, since="2026.12", source="pytorch/pytorch#82482")
@@ -72,7 +72,7 @@ def partial_backward(candidate: Candidate, lab: Lab) -> None:
         first, second = candidate.run(_two_outputs(lab, watch), _apart)
         backward(first)
         del first, second
-        expect_freed("tensors of the region outlive a partial backward", watch)
+        expect_freed(lab, "tensors of the region outlive a partial backward", watch)
 
 
 @requirement(
@@ -93,7 +93,7 @@ def partial_backward_with_the_graph_alive(candidate: Candidate, lab: Lab) -> Non
         watch = StorageWatch()
         first, second = candidate.run(_two_outputs(lab, watch), _apart)
         backward(first)
-        expect_freed("recomputed values that a partial backward did not use are kept", watch)
+        expect_freed(lab, "recomputed values that a partial backward did not use are kept", watch)
     del first, second
 
 
@@ -132,8 +132,8 @@ def exception_in_forward(candidate: Candidate, lab: Lab) -> None:
         except Planned as planned:
             exceptions.add("exception", planned)
         del region
-        expect_gone("the region's exception is kept", exceptions)
-        expect_freed("tensors of a region that raised are kept", watch)
+        expect_gone(lab, "the region's exception is kept", exceptions)
+        expect_freed(lab, "tensors of a region that raised are kept", watch)
 
 
 @requirement("retention/exception-in-recompute", MUST, since="2026.12", source="pytorch/pytorch#82482")
@@ -149,7 +149,7 @@ def exception_in_recompute(candidate: Candidate, lab: Lab) -> None:
         result = candidate.run(watched(lab, watch, raising_on(2)))
         attempt(backward, result)
         del result
-        expect_freed("tensors of a recompute that raised are kept", watch)
+        expect_freed(lab, "tensors of a recompute that raised are kept", watch)
 
 
 @requirement(
@@ -166,5 +166,5 @@ def failed_recompute_with_the_graph_alive(candidate: Candidate, lab: Lab) -> Non
         watch = StorageWatch()
         result = candidate.run(watched(lab, watch, raising_on(2)))
         attempt(backward, result)
-        expect_freed("values of a recompute that raised are kept", watch)
+        expect_freed(lab, "values of a recompute that raised are kept", watch)
     del result
