@@ -14,6 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from ckpt_conformance.candidate import Expected
+from ckpt_conformance.near import did_you_mean_file
 from ckpt_conformance.report.explain import unknown_id
 from ckpt_conformance.report.model import NONCONFORMING, Finding, Verdict
 
@@ -62,7 +63,8 @@ def _load(path: Path) -> dict[str, Any]:
             raise ExpectationsError(f"{path} is larger than 1 MiB: it is no expectations file")
         return tomllib.loads(raw.decode())
     except OSError as error:
-        raise ExpectationsError(f"{path} cannot be read: {error.strerror or error}") from error
+        said = f"{error.strerror or error}{did_you_mean_file(path)}"
+        raise ExpectationsError(f"{path} cannot be read: {said}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ExpectationsError(f"{path} is no TOML file: {error}") from error
 

@@ -19,10 +19,12 @@ from torch import nn
 
 from ckpt_conformance import catalog
 from ckpt_conformance.candidate import Candidate, CandidateError, Style
+from ckpt_conformance.near import did_you_mean
 
 GROUP: Final = "ckpt_conformance.candidates"
 """The entry point group by which a library announces its own candidates."""
 
+_OURS: Final = str(Path(__file__).parent)
 _DISCARDING: Final = ("checkpoint", "discard_output_and_register_recompute")
 
 
@@ -87,20 +89,30 @@ def _import(target: str, module: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
-            raise CandidateError(
-                f"candidate {target!r}: there is no module {error.name!r}, neither in {here} nor installed"
-            ) from error
-        raise CandidateError(f"candidate {target!r}: {_said(error)}") from error
+            hint = did_you_mean(error.name, _siblings(error.name))
+            missing = f"there is no module {error.name!r}, neither in {here} nor installed{hint}"
+            raise CandidateError(f"candidate {target!r}: {missing}") from error
+        raise CandidateError(f"candidate {target!r}: {in_one_line(error)}") from error
     except (Exception, SystemExit) as error:
-        raise CandidateError(f"candidate {target!r}: importing {module} raised {_said(error)}") from error
+        raise CandidateError(
+            f"candidate {target!r}: importing {module} raised {in_one_line(error)}"
+        ) from error
+
+
+def _siblings(module: str) -> list[str]:
+    """The modules next to where one would be: in its package, or in the current directory."""
+    package = module.rpartition(".")[0]
+    folders = getattr(sys.modules.get(package), "__path__", ()) if package else (Path.cwd(),)
+    inside = (path for folder in folders for path in Path(folder).iterdir())
+    found = (path.stem for path in inside if path.suffix == ".py" or (path / "__init__.py").is_file())
+    return [f"{package}.{name}".lstrip(".") for name in found]
 
 
 def _attribute(target: str, owner: Any, name: str) -> Any:
     try:
         return getattr(owner, name)
     except AttributeError:
-        near = get_close_matches(name, [known for known in dir(owner) if not known.startswith("_")], 3)
-    hint = f"; did you mean {', '.join(near)}?" if near else ""
+        hint = did_you_mean(name, [known for known in dir(owner) if not known.startswith("_")])
     raise CandidateError(f"candidate {target!r}: {getattr(owner, '__name__', owner)} has no {name!r}{hint}")
 
 
@@ -111,18 +123,18 @@ def _guarded(target: str, make: Callable[[], Candidate]) -> Candidate:
     except CandidateError:
         raise
     except (Exception, SystemExit) as error:
-        raise CandidateError(f"candidate {target!r}: making it raised {_said(error)}") from error
+        raise CandidateError(f"candidate {target!r}: making it raised {in_one_line(error)}") from error
 
 
-def _said(error: BaseException) -> str:
-    """The error in one line, with the place in the user's file where it arose."""
+def in_one_line(error: BaseException) -> str:
+    """An error of the candidate's in one line, with the place outside this package where it arose."""
     text = type(error).__name__
     with contextlib.suppress(Exception):
         text += f": {' '.join(str(error).split())[:300]}"
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or trace.tb_frame.f_code.co_filename.startswith("<frozen"):
+    if trace is None or trace.tb_frame.f_code.co_filename.startswith(("<frozen", _OURS)):
         return text
     return f"{text} ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})"
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 
+from ckpt_conformance.near import did_you_mean_file
 from ckpt_conformance.report.model import ReportError, Run
 from ckpt_conformance.report.validate import problem_of
 
@@ -193,4 +194,5 @@ def _failures_named(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReportError(f"{path} cannot be {what}: {error.strerror or error}") from error
+        hint = did_you_mean_file(path) if what == "read" else ""
+        raise ReportError(f"{path} cannot be {what}: {error.strerror or error}{hint}") from error
