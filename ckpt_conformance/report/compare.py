@@ -42,11 +42,7 @@ def compare(old: Run, new: Run) -> Comparison:
     Raises:
         ReportError: They are about different candidates, styles or device types.
     """
-    for what, before, after in _identity(old, new):
-        if before != after:
-            raise ReportError(
-                f"the two reports differ in their {what} ({before} and {after}): not comparable"
-            )
+    check_comparable(old, new.candidate.name, new.candidate.style, new.device)
     was, now = _failing(old), _failing(new)
     passed = {finding.requirement for finding in new.findings if finding.verdict is Verdict.PASSED}
     return Comparison(
@@ -59,12 +55,27 @@ def compare(old: Run, new: Run) -> Comparison:
     )
 
 
-def _identity(old: Run, new: Run) -> list[tuple[str, str, str]]:
-    return [
-        ("candidate", one_line(old.candidate.name), one_line(new.candidate.name)),
-        ("calling style", old.candidate.style, new.candidate.style),
-        ("device", one_line(old.device), one_line(new.device)),
-    ]
+def check_comparable(old: Run, name: str, style: str, device: str) -> None:
+    """Refuse to compare with a run that was about something else.
+
+    Args:
+        old: The run to compare with.
+        name: The name of the new run's candidate.
+        style: Its calling style.
+        device: Where the new run's requirements ran.
+
+    Raises:
+        ReportError: They are about different candidates, styles or device types.
+    """
+    pairs = {
+        "candidate": (old.candidate.name, name),
+        "calling style": (old.candidate.style, style),
+        "device": (old.device, device),
+    }
+    for what, (before, after) in pairs.items():
+        if before != after:
+            told = f"{one_line(before)} and {one_line(after)}"
+            raise ReportError(f"the two reports differ in their {what} ({told}): not comparable")
 
 
 def _failing(run: Run) -> set[str]:
