@@ -90,6 +90,14 @@ CATALOG: Final = (
     Entry("spikingjelly-module", "small", "spikingjelly_module", "spikingjelly"),
     Entry("liger-tiled-mlp", "small", "liger_tiled", "liger-kernel"),
     Entry("xformers", "small", "xformers", "xformers"),
+    Entry("stable-diffusion", "stable_diffusion", "stable_diffusion", "stable-diffusion-sdkit"),
+    Entry("pfn-extras", "pfn_extras", "pfn_extras", "pytorch-pfn-extras"),
+    Entry("returnn", "returnn", "returnn", "returnn"),
+    Entry("nanotron", "nanotron", "nanotron", "nanotron"),
+    Entry("timm", "timm", "timm", "timm"),
+    Entry("veomni", "veomni", "veomni", "veomni"),
+    Entry("arctic", "arctic", "arctic", "arctic-training"),
+    Entry("axolotl-tiled-mlp", "axolotl", "axolotl_tiled", "axolotl"),
 )
 """Every candidate that has a name, in the order in which they are listed."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from ckpt_conformance.candidate import Candidate
-from ckpt_conformance.catalog.tiles import call, tiled
+from ckpt_conformance.catalog.forwards import call, running
 
 
 def deepspeed() -> Candidate:
@@ -42,7 +42,7 @@ def deepspeed_tiled() -> Candidate:
 
     assert ulysses_sp.TiledMLP
     return Candidate.from_wrapper(
-        partial(tiled, _run_tiled), name="deepspeed-tiled-mlp", distribution="deepspeed", remark="one tile"
+        partial(running, _run_tiled), name="deepspeed-tiled-mlp", distribution="deepspeed", remark="one tile"
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from ckpt_conformance.candidate import Candidate
-from ckpt_conformance.catalog.tiles import call, tiled
+from ckpt_conformance.catalog.forwards import call, running
 from ckpt_conformance.catalog.torch_checkpoint import CAPABILITIES
 
 
@@ -88,7 +88,7 @@ def liger_tiled() -> Candidate:
     """`liger_kernel.ops.tiled_mlp.apply_tiled_mlp` with one tile: made for an MLP, which has one input."""
     importlib.import_module("liger_kernel.ops.tiled_mlp")
     return Candidate.from_wrapper(
-        partial(tiled, _run_tiled), name="liger-tiled-mlp", distribution="liger-kernel", remark="one tile"
+        partial(running, _run_tiled), name="liger-tiled-mlp", distribution="liger-kernel", remark="one tile"
     )
 
 

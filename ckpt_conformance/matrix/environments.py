@@ -43,16 +43,19 @@ ENVIRONMENTS: Final = (
         (
             "deepspeed==0.19.8", "fairscale==0.4.13", "transformers==5.24.0", "unsloth_zoo==2026.10.9",
             "torchgpipe==0.0.7", "invtorch==0.5.0", "torch_remat==0.2.2", "spikingjelly==2.0.0",
-            "accelerate",
+            "stable-diffusion-sdkit==2.1.5", "pytorch-pfn-extras==0.9.0", "returnn==1.20261022.211313",
+            "nanotron==0.4", "accelerate==1.15.0",
         ),
         (
             "psutil", "regex", "loguru", "py-cpuinfo", "hjson", "msgpack", "pydantic", "tqdm", "einops",
             "pyyaml", "requests", "huggingface_hub", "safetensors", "tokenizers", "numpy", "packaging",
+            "pillow",
         ),
         (
             "deepspeed", "deepspeed-nonreentrant", "deepspeed-tiled-mlp", "fairscale", "fairscale-offload",
             "transformers-reentrant", "transformers-nonreentrant", "unsloth", "unsloth-offload",
             "unsloth-smart", "torchgpipe", "invtorch", "torch-remat", "spikingjelly", "spikingjelly-module",
+            "stable-diffusion", "pfn-extras", "returnn", "nanotron",
         ),
     ),
     Environment(
@@ -69,8 +72,38 @@ ENVIRONMENTS: Final = (
         ("numpy", "packaging"),
         ("megatron-0.16", "megatron-0.16-discard"),
     ),
-    Environment("liger", ("liger-kernel==0.8.5", "triton"), (), ("liger-tiled-mlp",)),
+    Environment("liger", ("liger-kernel==0.8.5", "triton==3.9.0"), (), ("liger-tiled-mlp",)),
     Environment("xformers", ("xformers==0.0.35",), ("numpy",), ("xformers",)),
+    # transformers takes torchvision for usable where it is installed, so it is next to timm alone
+    Environment(
+        "timm",
+        ("timm==1.0.31", "torchvision==0.28.0"),
+        ("numpy", "pillow", "pyyaml", "huggingface_hub", "safetensors"),
+        ("timm",),
+    ),
+    Environment(
+        "veomni",
+        ("veomni==0.1.12", "transformers==5.9.0", "accelerate==1.15.0"),
+        (
+            "tokenizers==0.22.2", "huggingface_hub==1.17.0", "numpy", "packaging", "psutil", "pyyaml",
+            "regex", "rich", "safetensors", "pillow", "tqdm", "sentencepiece",
+        ),
+        ("veomni",),
+    ),
+    Environment(
+        "trainers",
+        (
+            "axolotl==0.19.0", "arctic-training==0.8.0", "deepspeed==0.19.8", "transformers==5.24.0",
+            "accelerate==1.15.0", "peft==0.21.2", "trl==1.16.0", "liger-kernel==0.8.5", "evaluate==0.4.6",
+            "bitsandbytes==0.50.2", "triton==3.9.0",
+        ),
+        (
+            "datasets==5.2.0", "wandb==0.31.0", "devtools", "pandas", "psutil", "regex", "loguru",
+            "py-cpuinfo", "hjson", "msgpack", "pydantic", "einops", "tabulate", "sentencepiece",
+            "safetensors", "tokenizers", "pillow", "cloudpickle", "rich", "numpy", "packaging",
+        ),
+        ("arctic", "axolotl-tiled-mlp"),
+    ),
 )  # fmt: skip
 """Every environment; a candidate in none of them runs where the matrix does."""
 

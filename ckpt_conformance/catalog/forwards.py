@@ -1,4 +1,4 @@
-"""What the tiled MLPs of several projects share: how a user puts one into a model."""
+"""How a user of several projects puts a checkpoint into a model: in place of a module's forward."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from torch import nn
 
 
-def tiled(run: Callable[[nn.Module, Any], Any], module: nn.Module) -> nn.Module:
-    """The module with its forward replaced by `run(module, x)`, as users do with a model's MLP."""
+def running(run: Callable[..., Any], module: nn.Module) -> nn.Module:
+    """The module with its forward replaced by `run(module, *inputs)`."""
     layer = copy.copy(module)
     layer.forward = partial(run, module)
     return layer

@@ -1,0 +1,51 @@
+"""What was tried and is in no matrix made on the CPU, and what it said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A published implementation that could not be run.
+
+    Attributes:
+        package: The distribution with the version that was tried.
+        entry: The public entry point.
+        why: What it raised, or why it is none of the kind.
+    """
+
+    package: str
+    entry: str
+    why: str
+
+
+_NO_CUDA: Final = "`AssertionError: Torch not compiled with CUDA enabled`"
+
+LEFT_OUT: Final = (
+    LeftOut("trl 1.16.0", "`models.activation_offloading.OffloadActivations`",
+            "asks for an accelerator: `AttributeError: 'NoneType' object has no attribute 'type'`"),
+    LeftOut("torchtune 0.6.1", "`training.OffloadActivations`",
+            f"imports with torchao 0.9.0 alone, then {_NO_CUDA} at `torch.cuda.default_stream()`"),
+    LeftOut("axolotl 0.19.0", "`CPU_Offloaded_Gradient_Checkpointer`, `Disco`",
+            f"move tensors to \"cuda\" by name in the backward: {_NO_CUDA}"),
+    LeftOut("colossalai 0.5.0", "`legacy.utils.activation_checkpoint.checkpoint`",
+            f"reads the CUDA generator without asking whether there is one: {_NO_CUDA}"),
+    LeftOut("verl 0.9.1", "`utils.activation_offload.enable_activation_offloading`",
+            "takes models that FSDP has wrapped, which needs a process group, and offloads from an "
+            "accelerator; its import asks for ray"),
+    LeftOut("internevo 0.5.2", "`solver.activation_checkpoint.activation_checkpoint`",
+            "the wheel lacks a part: `ModuleNotFoundError: No module named 'internlm.core.parallel.comm'`"),
+    LeftOut("fastckpt 0.0.4", "`replace_hf_ckpt_with_fast_ckpt`",
+            "replaces the layers of one model and imports flash_attn, which needs CUDA"),
+    LeftOut("mindspeed 0.0.1.dev1", "`CheckpointWithoutOutput`",
+            "pip cannot build it without Ascend's software"),
+    LeftOut("deepspeed 0.19.8", "`configure(checkpoint_in_cpu=True)`",
+            "on a machine without an accelerator it frees the input that it runs on"),
+    LeftOut("memcnn 1.5.2, revtorch 0.2.4, revlib 1.7.2", "reversible blocks",
+            "recompute inputs from outputs by an inverse; no region of any other function goes through"),
+    LeftOut("lightning, accelerate, torchtitan, nemo-automodel", "their switches",
+            "call `torch.utils.checkpoint` with its options passed on: the rows of torch are theirs"),
+)  # fmt: skip
+"""Everything that was tried, widest use first."""
