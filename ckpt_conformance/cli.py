@@ -7,14 +7,17 @@ import importlib
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ckpt_conformance import __version__
+from ckpt_conformance.near import did_you_mean
 
 COMMANDS: Final[Mapping[str, str]] = {
     "run": "verify a candidate and say what fails, and why",
+    "init": "write a commented candidate file for a function, and a tox snippet",
     "list": "list the candidates that have a name, or the requirements",
-    "report": "render a saved report, of a run or of leaks, as text, HTML, Markdown or SARIF",
+    "report": "render a saved report as text, HTML, Markdown or SARIF",
     "explain": "say what a requirement asks for, why, and how to meet it",
     "fuzz": "look for differences from the plain run with generated programs",
     "bench": "measure time and memory beside no checkpointing and torch's own",
@@ -31,10 +34,9 @@ FAULT: Final = 3
 
 _EXAMPLES: Final = """\
 examples:
-  ckpt-conformance run                              verify the bundled reference
-  ckpt-conformance run torch-nonreentrant           verify a published implementation
-  ckpt-conformance run my.module:checkpoint         verify your own
-  ckpt-conformance COMMAND --help                   say more about a command
+  ckpt-conformance run                         verify the bundled reference
+  ckpt-conformance run torch-nonreentrant      verify a published implementation
+  ckpt-conformance run my.module:checkpoint    verify your own
 """
 
 
@@ -47,10 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = given[0] if given else ""
     if name not in COMMANDS:
-        _parser().parse_args(given or ["--help"])
-        return CANNOT_START
+        return _without_command(given)
     command: Any = importlib.import_module(f"ckpt_conformance.commands.{name}")
-    parser = argparse.ArgumentParser(f"ckpt-conformance {name}", description=command.__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        f"ckpt-conformance {name}",
+        usage=f"ckpt-conformance {name} {command.USAGE}",
+        description=command.__doc__.split("\n")[0],
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=28),
+    )
     command.add_arguments(parser)
     try:
         return int(command.execute(parser.parse_args(given[1:])))
@@ -64,6 +70,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return FAULT
         print(f"ckpt-conformance: error: {error}", file=sys.stderr)
         return CANNOT_START
+
+
+def _without_command(given: Sequence[str]) -> int:
+    """Help, the version, or one line about what is no command."""
+    if not given or given[0].startswith("-"):
+        _parser().parse_args(given or ["--help"])
+    hint = did_you_mean(given[0], COMMANDS) or "; see `ckpt-conformance --help`"
+    print(f"ckpt-conformance: error: there is no command {given[0][:80]!r}{hint}", file=sys.stderr)
+    return CANNOT_START
 
 
 def _is_bad_input(error: Exception) -> bool:
@@ -80,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = "".join(f"  {name:<10}{told}\n" for name, told in COMMANDS.items())
     parser = argparse.ArgumentParser(
         "ckpt-conformance",
-        usage="ckpt-conformance COMMAND ...",
+        usage="ckpt-conformance COMMAND [--help] ...",
         description="Verify implementations of activation checkpointing against a written standard.",
         epilog=f"commands:\n{commands}\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ckpt_conformance.candidate import Candidate
 
 _NUMBERS = ("layers", "hidden", "sequence", "batch")
+
+
+USAGE: Final = "CANDIDATE ... [OPTIONS]"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,8 +6,11 @@ import argparse
 import os
 import secrets
 from pathlib import Path
+from typing import Final
 
 from ckpt_conformance.commands.run import Progress, add_run_arguments, exit_code, options_of
+
+USAGE: Final = "CANDIDATE --update [OPTIONS]"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Final
+
+USAGE: Final = "ID"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ckpt_conformance.commands.run import DEFAULT, _positive, _seconds
+from ckpt_conformance.commands.run import DEFAULT, _positive, _seconds, add_style
 
 if TYPE_CHECKING:
     from ckpt_conformance.candidate import Candidate
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ckpt_conformance.fuzz.worker import Worker
 
 _CORPUS: Final = "corpus.jsonl"
+
+
+USAGE: Final = "[CANDIDATE] [OPTIONS]"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " saved program is Python source that is run: replay only what you trust",
     )  # fmt: skip
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cpu (the default) or cuda")
-    parser.add_argument("--style", choices=["function", "discarding", "wrapper", "context"],
-                        help="the calling style, if looking at the candidate tells wrongly")  # fmt: skip
+    add_style(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:

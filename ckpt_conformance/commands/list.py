@@ -7,8 +7,12 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from importlib.metadata import entry_points
+from typing import Final
 
 _WIDTH = 110
+
+
+USAGE: Final = "candidates|requirements"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

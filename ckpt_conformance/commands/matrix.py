@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _NONE_RAN: Final = 2
 
 
+USAGE: Final = "[CANDIDATE ...] --report DIR [OPTIONS]"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("candidates", nargs="*", metavar="CANDIDATE",
@@ -27,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="make environments for packages that clash there, and keep them")  # fmt: skip
     parser.add_argument("--python", metavar="NAME=PATH", action="append", default=[], type=_named_path,
                         help="the interpreter that runs a candidate or all of an environment")  # fmt: skip
-    parser.add_argument("--device", default="cpu", help="cpu (the default), cuda or auto")
+    parser.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
     parser.add_argument("-n", type=int, default=2, metavar="N", help="how many worker processes (2)")
     parser.add_argument("--limit", type=float, default=900.0, metavar="S",
                         help="how many seconds one candidate may take (900)")  # fmt: skip

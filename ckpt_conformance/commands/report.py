@@ -10,6 +10,9 @@ from typing import Any, Final
 FORMATS: Final = ("text", "html", "markdown", "sarif")
 
 
+USAGE: Final = "FILE [OPTIONS]"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("file", metavar="FILE", type=Path, help="report.json, leaks.json, or their folder")

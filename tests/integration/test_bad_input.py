@@ -85,7 +85,7 @@ def test_expectations_are_checked_before_anything_runs(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("arguments", [["run", "-n", "0"], ["run", "--timeout", "soon"], ["walk"], []])
+@pytest.mark.parametrize("arguments", [["run", "-n", "0"], ["run", "--timeout", "soon"], ["--walk"], []])
 def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
