@@ -62,7 +62,7 @@ class Cause:
         documented: What the projects themselves say about it, with the place; empty where they say nothing.
         known: Public reports, such as `pytorch/pytorch#14253`; empty where a search found none.
         since: Since which version, where it was looked up.
-        script: A file of `docs/findings` that shows it with torch and the package alone; may be empty.
+        scripts: Files of `docs/findings` that show it with torch and the package alone.
         places: The failures that it explains.
     """
 
@@ -73,7 +73,7 @@ class Cause:
     documented: str = ""
     known: tuple[str, ...] = ()
     since: str = ""
-    script: str = ""
+    scripts: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
 
 
@@ -94,7 +94,8 @@ def _cause(entry: Mapping[str, Any]) -> Cause:
         for where in entry["where"]
     )
     plain = {name: " ".join(value.split()) for name, value in entry.items() if isinstance(value, str)}
-    return Cause(**plain, known=tuple(entry.get("known", ())), places=places)
+    lists = {name: tuple(entry.get(name, ())) for name in ("known", "scripts")}
+    return Cause(**plain, **lists, places=places)
 
 
 def cause_of(candidate: str, finding: Finding) -> Cause | None:

@@ -66,8 +66,8 @@ def _cause(cause: Cause, found: list[tuple[str, Finding]]) -> Iterator[str]:
     yield f"- Reported: {', '.join(_links(cause.known)) or 'no public report found'}"
     if cause.since:
         yield f"- Since: {cause.since}"
-    if cause.script:
-        yield f"- Script: [findings/{cause.script}](findings/{cause.script})"
+    for script in cause.scripts:
+        yield f"- Script: [findings/{script}](findings/{script})"
     yield ""
     yield from _failures(found, _MOST)
 
