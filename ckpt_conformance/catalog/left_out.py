@@ -1,4 +1,4 @@
-"""What was tried and is in no matrix made on the CPU, and what it said."""
+"""Published implementations that no matrix made on the CPU has: what they raised, or what they are."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ LEFT_OUT: Final = (
     LeftOut("fastckpt 0.0.4", "`replace_hf_ckpt_with_fast_ckpt`",
             "replaces the layers of one model and imports flash_attn, which needs CUDA"),
     LeftOut("mindspeed 0.0.1.dev1", "`CheckpointWithoutOutput`",
-            "pip cannot build it without Ascend's software"),
+            "the package index has a placeholder, whose build refers to the project's homepage"),
     LeftOut("deepspeed 0.19.8", "`configure(checkpoint_in_cpu=True)`",
             "on a machine without an accelerator it frees the input that it runs on"),
     LeftOut("memcnn 1.5.2, revtorch 0.2.4, revlib 1.7.2", "reversible blocks",
-            "recompute inputs from outputs by an inverse; no region of any other function goes through"),
+            "not tried: they recompute inputs from outputs by an inverse, which few regions have"),
     LeftOut("lightning, accelerate, torchtitan, nemo-automodel", "their switches",
-            "call `torch.utils.checkpoint` with its options passed on: the rows of torch are theirs"),
+            "not tried: they pass options on to `torch.utils.checkpoint`, so torch's rows are theirs"),
 )  # fmt: skip
 """Everything that was tried, widest use first."""

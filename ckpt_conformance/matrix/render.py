@@ -7,6 +7,7 @@ from pathlib import Path
 
 from jinja2 import Template
 
+from ckpt_conformance.catalog.left_out import LEFT_OUT
 from ckpt_conformance.matrix.causes import cause_of
 from ckpt_conformance.matrix.findings import render_findings
 from ckpt_conformance.matrix.table import Matrix
@@ -44,7 +45,7 @@ def render_html(matrix: Matrix) -> str:
     """One self-contained page: no script, nothing from the network, every text escaped."""
     return _template().render(
         matrix=matrix, symbols=SYMBOLS, meanings=MEANINGS, told=_TOLD, failing=NONCONFORMING,
-        cause_of=cause_of, rerun=rerun, verdicts=list(Verdict),
+        cause_of=cause_of, rerun=rerun, verdicts=list(Verdict), left_out=LEFT_OUT,
     )  # fmt: skip
 
 
@@ -91,6 +92,12 @@ def _markdown(matrix: Matrix) -> Iterator[str]:
         yield "## What could not be run, or went wrong beside the requirements"
         yield ""
         yield from (f"- {row.name}: {one_line(row.problem)}" for row in problems)
+    yield ""
+    yield "## Tried or looked at, and left out"
+    yield ""
+    yield "| package | entry point | why |"
+    yield "| --- | --- | --- |"
+    yield from (f"| {left.package} | {left.entry} | {left.why} |" for left in LEFT_OUT)
 
 
 def _rollups(matrix: Matrix) -> Iterator[str]:

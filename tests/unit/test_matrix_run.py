@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ckpt_conformance.catalog.left_out import LEFT_OUT
 from ckpt_conformance.matrix.environments import ENVIRONMENTS, interpreter
 from ckpt_conformance.matrix.render import write
 from ckpt_conformance.matrix.run import Row, Settings, kept, run_all
@@ -92,6 +93,21 @@ def test_the_page_names_what_could_not_be_run(matrix: Matrix, tmp_path: Path) ->
     write(matrix, tmp_path)
     assert "absent: not installed" in (tmp_path / "matrix.html").read_text()
     assert "- absent: not installed" in (tmp_path / "matrix.md").read_text()
+
+
+def test_the_page_says_what_was_left_out_and_why(matrix: Matrix, tmp_path: Path) -> None:
+    write(matrix, tmp_path)
+    for page in ("matrix.html", "matrix.md"):
+        text = (tmp_path / page).read_text()
+        assert all(left.package in text for left in LEFT_OUT)
+        assert "Torch not compiled with CUDA enabled" in text
+
+
+def test_a_finding_leads_to_the_scripts_of_its_cause(matrix: Matrix, tmp_path: Path) -> None:
+    write(matrix, tmp_path)
+    page = (tmp_path / "matrix.html").read_text()
+    assert '<a href="findings/complex_output_loses_its_graph.py">' in page
+    assert '<a href="findings.md#deepspeed-complex">' in page
 
 
 def test_the_data_says_what_every_candidate_came_to(matrix: Matrix, tmp_path: Path) -> None:
