@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from ckpt_conformance.standard.registry import requirements
 from tests.documents import block
 from tests.outside.environment import TARGET, Ended, Environment
 
@@ -68,25 +65,6 @@ def steps_run(environment: Environment, heading: str, cwd: Path, summary: Path) 
             )
             failed = failed or ended.code != 0
             yield ended
-
-
-def test_the_tox_environment_verifies_the_library(
-    environment: Environment, library: Path, lent: Path, wheel: Path
-):
-    tox_ini = library / "tox.ini"
-    tox_ini.write_text(f"{tox_ini.read_text()}\n{block(CI, 'tox', 'ini')}")
-    # torch and the others are lent: tox's pip, in isolated mode by default, is to see them and fetch nothing
-    lend = [f"set_env=PYTHONPATH={lent}", "install_command=python -m pip install {opts} {packages}"]
-    options = [f"{section}.{one}" for section in ("testenv", "pkgenv") for one in lend]
-    command = [sys.executable, "-m", "tox", "run", "-e", "conformance"]
-    command += [part for option in options for part in ("-x", option)]
-    ended = environment.run(*command, cwd=library, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheel.parent))
-    assert ended.code == 1, ended.said
-    assert "mylib.remat:checkpoint (function style)" in ended.said
-    assert "FAILED retention/" in ended.said
-    report = json.loads((library / ".tox/conformance/tmp/report/report.json").read_text())
-    assert report["counts"]["passed"] > 100
-    assert len(report["findings"]) == len(list(requirements()))
 
 
 def test_the_workflow_leaves_what_it_uploads(environment: Environment, library: Path, tmp_path: Path):
