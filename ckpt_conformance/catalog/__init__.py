@@ -90,7 +90,6 @@ CATALOG: Final = (
     Entry("spikingjelly-module", "small", "spikingjelly_module", "spikingjelly"),
     Entry("liger-tiled-mlp", "small", "liger_tiled", "liger-kernel"),
     Entry("xformers", "small", "xformers", "xformers"),
-    Entry("stable-diffusion", "stable_diffusion", "stable_diffusion", "stable-diffusion-sdkit"),
     Entry("pfn-extras", "pfn_extras", "pfn_extras", "pytorch-pfn-extras"),
     Entry("returnn", "returnn", "returnn", "returnn"),
     Entry("nanotron", "nanotron", "nanotron", "nanotron"),

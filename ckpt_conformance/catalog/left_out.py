@@ -32,6 +32,9 @@ LEFT_OUT: Final = (
             f"move tensors to \"cuda\" by name in the backward: {_NO_CUDA}"),
     LeftOut("colossalai 0.5.0", "`legacy.utils.activation_checkpoint.checkpoint`",
             f"reads the CUDA generator without asking whether there is one: {_NO_CUDA}"),
+    LeftOut("stable-diffusion-sdkit 2.1.5", "`ldm.modules.diffusionmodules.util.checkpoint`",
+            "the caller names the parameters that the region reaches, which the suite's regions do not all "
+            "say; that its dropout is not replayed is openai/guided-diffusion#167"),
     LeftOut("verl 0.9.1", "`utils.activation_offload.enable_activation_offloading`",
             "takes models that FSDP has wrapped, which needs a process group, and offloads from an "
             "accelerator; its import asks for ray"),
