@@ -11,8 +11,12 @@ from torch import Tensor, nn
 
 from ckpt_conformance.candidate import PLAIN, Candidate
 from ckpt_conformance.regions import Region, mlp, module_region, seeded_module
-from ckpt_conformance.standard.compare import weighted_loss
-from ckpt_conformance.standard.evidence import expect_equal, expect_same_tensor, violated
+from ckpt_conformance.standard.compare import (
+    expect_run_of_tensors_like_plain,
+    expect_same_tensors,
+    weighted_loss,
+)
+from ckpt_conformance.standard.evidence import expect_equal, violated
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import MUST, requirement
 
@@ -135,7 +139,7 @@ def weight_casts_cached_before(candidate: Candidate, lab: Lab) -> None:
     module.zero_grad()
     expected = _observe(PLAIN, shared(lab.device), warm)
     module.zero_grad()
-    _compare(expected, _observe(candidate, shared(lab.device), warm))
+    expect_same_tensors(expected, _observe(candidate, shared(lab.device), warm))
 
 
 class _Warmed:
@@ -166,7 +170,7 @@ def backward_in_another_thread(candidate: Candidate, lab: Lab) -> None:
     expected, found = (
         _observe(who, mlp(lab.device), lambda: _autocast(lab), in_a_thread=True) for who in (PLAIN, candidate)
     )
-    _compare(expected, found)
+    expect_same_tensors(expected, found)
 
 
 def _autocast(
@@ -200,10 +204,10 @@ def _expect_like_plain(
     forward_under: Callable[[], AbstractContextManager[object]],
     backward_under: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    expected, found = (
-        _observe(who, factory(lab.device), forward_under, backward_under) for who in (PLAIN, candidate)
-    )
-    _compare(expected, found)
+    def run(who: Candidate) -> dict[str, Tensor | None]:
+        return _observe(who, factory(lab.device), forward_under, backward_under)
+
+    expect_run_of_tensors_like_plain(candidate, run)
 
 
 def _observe(
@@ -243,8 +247,3 @@ def _run_in_a_thread(task: Callable[[], object]) -> None:
     thread.join()
     if errors:
         raise errors[0]
-
-
-def _compare(expected: dict[str, Tensor | None], found: dict[str, Tensor | None]) -> None:
-    for what, want in expected.items():
-        expect_same_tensor(what, want, found[what])

@@ -16,6 +16,7 @@ from ckpt_conformance.candidate import PLAIN, Candidate
 from ckpt_conformance.regions import Region, mlp, pass_through, sample, seeded_module
 from ckpt_conformance.standard.compare import (
     backward_from,
+    expect_run_of_tensors_like_plain,
     expect_same,
     gradients_of,
     observe,
@@ -286,14 +287,13 @@ def _chain(by: Candidate, x: Tensor) -> Tensor:
 
 
 def _expect_program(candidate: Candidate, lab: Lab, program: Callable[[Candidate, Tensor], Tensor]) -> None:
-    results = []
-    for by in (PLAIN, candidate):
+    def run(by: Candidate) -> dict[str, Tensor | None]:
         leaf = lab.tensor(4, 8)
         result = program(by, leaf)
         backward_from(result)
-        results.append({"the output": result.detach(), **gradients_of(leaf=leaf)})
-    for name, expected in results[0].items():
-        expect_same_tensor(name, expected, results[1][name])
+        return {"the output": result.detach(), **gradients_of(leaf=leaf)}
+
+    expect_run_of_tensors_like_plain(candidate, run)
 
 
 def _nested(candidates: list[Candidate], lab: Lab, runs: list[int]) -> Region:

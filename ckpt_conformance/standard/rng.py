@@ -11,7 +11,7 @@ from torch.nn import functional as fn
 
 from ckpt_conformance.candidate import PLAIN, Candidate
 from ckpt_conformance.regions import Region, module_region, seeded_module
-from ckpt_conformance.standard.compare import expect_like_plain, expect_same, observe, weighted_loss
+from ckpt_conformance.standard.compare import expect_like_plain, expect_run_like_plain, observe, weighted_loss
 from ckpt_conformance.standard.evidence import expect_same_tensor, violated
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import MAY, MUST, RECOMPUTING, SHOULD, requirement
@@ -59,8 +59,11 @@ def draws_that_choose_the_operations(candidate: Candidate, lab: Lab) -> None:
     How: put the generators in place before the region's first line, not around single operations.
     """
     for seed in range(6):
-        expected = observe(PLAIN, _branching_region(lab.device), seed=seed)
-        expect_same(expected, observe(candidate, _branching_region(lab.device), seed=seed))
+        _expect_branch_like_plain(candidate, lab, seed)
+
+
+def _expect_branch_like_plain(candidate: Candidate, lab: Lab, seed: int) -> None:
+    expect_run_like_plain(candidate, lambda who: observe(who, _branching_region(lab.device), seed=seed))
 
 
 @requirement("rng/generator-after-forward", MUST, since="2026.12", source=_DOCS)
@@ -194,13 +197,17 @@ def after_the_region_raised(candidate: Candidate, lab: Lab) -> None:
     expect_same_tensor("the next draw after the failed backward", _next_draw(lab), found)
 
 
-@requirement("rng/explicit-generator", SHOULD, since="2026.12", source="pytorch/pytorch#14518")
+@requirement(
+    "rng/explicit-generator", SHOULD, since="2026.12",
+    source=("pytorch/pytorch#14518", "pytorch/pytorch#194478", "pytorch/xla#4690"),
+)  # fmt: skip
 def explicit_generator(candidate: Candidate, lab: Lab) -> None:
     """A torch.Generator passed to the region is replayed, and stands afterwards as in the plain run.
 
     A model with a generator of its own (diffusion samplers, reproducible augmentation) gets other noise in
-    the recompute, silently, since only the default generators are rewound. Many implementations document
-    this as their limit, and none can see a generator that the region reaches by closure.
+    the recompute, silently, since only the default generators are rewound. It stands in for the generator of
+    a device that the implementation does not know, such as MPS or XLA. Many implementations document this as
+    their limit, and none can see a generator that the region reaches by closure.
 
     How: keep and replay the state of every generator among the inputs, or refuse such an input.
     """
