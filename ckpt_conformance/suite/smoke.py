@@ -7,6 +7,7 @@ the standard to judge.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,14 +32,15 @@ CALLS: Final[Mapping[Style, str]] = {
 _BEYOND: Final = (RecursionError, MemoryError)
 """What says nothing about how a candidate is meant to be called."""
 _FROM_MESSAGE: Final = (
-    (("process group", "init_process_group", "torch.distributed"),
+    (r"process.group|torch\.distributed",
      "it wants torch.distributed: initialise it in a function `def candidate() -> Candidate` and name that"),
-    (("cuda", "gpu", "hip"), "it wants a GPU: run it where there is one, with --device cuda"),
-    (("has no attribute 'parameters'", "has no attribute 'modules'", "has no attribute 'forward'",
-      "nn.module", "has no attribute 'training'", "has no attribute 'named_modules'"),
+    (r"\b(cuda|gpu)\b", "it wants a GPU: run it where there is one, with --device cuda"),
+    (r"has no attribute '(named_)?(parameters|modules|forward|training|children)'|\bnn\.Module\b",
      "it wants a module where the standard gives a function: --style wrapper"),
+    (r"__init__\(\) missing", "it is made with arguments: name a function without any that makes one"),
 )  # fmt: skip
-"""Words of an error, in lower case, to what they mean for the adapter; the first that fits is told."""
+"""What an error says to what it means for the adapter; the first that fits is told."""
+_PLACE: Final = re.compile(r" \([^()]*, line \d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +141,10 @@ def _likely(candidate: Candidate, trouble: Trouble, works: Callable[[Style], boo
         return f"it is of the {others[0]} style: --style {others[0]} works"
     if trouble.returned:
         return "a `return` is missing" if "gave None" in trouble.what else "it must return what fn returned"
-    lowered = trouble.what.lower()
-    for words, meaning in _FROM_MESSAGE:
-        if any(word in lowered for word in words):
+    # a folder's name says nothing
+    message = _PLACE.sub("", trouble.what)
+    for pattern, meaning in _FROM_MESSAGE:
+        if re.search(pattern, message, re.IGNORECASE):
             return meaning
     return _from_signature(candidate)
 

@@ -9,9 +9,9 @@ from ckpt_conformance.candidate import CAPABILITIES, CURRENT_SPEC, CandidateErro
 from ckpt_conformance.suite.smoke import CALLS
 
 _CANDIDATE: Final = '''\
-"""{name}'s checkpointing as a candidate: `ckpt-conformance run {file}:CANDIDATE` verifies it."""
+"""{name}'s checkpointing, verified by `ckpt-conformance run {file}:CANDIDATE`."""
 
-from ckpt_conformance import Candidate, Expected
+from ckpt_conformance import Candidate
 
 from {module} import {root}
 
@@ -21,13 +21,14 @@ CANDIDATE = Candidate.from_{style}(
     {attribute},
     # what the report calls it
     name="{name}",
-    # the version of the standard to be held to: what is newer is advisory until you raise it
+    # the standard that it is held to: what is newer is advisory until you raise this
     spec="{spec}",
-    # what it promises beyond what each must do: a refusal of one of these becomes a failure
+    # what it promises beyond what each must do: refusing one of these becomes a failure
     capabilities=[
 {capabilities}
     ],
-    # what fails and is known to, with the reason; an entry that passes by now is a failure
+    # what is known to fail, and why; an entry that passes by now is a failure.
+    # The entries need `from ckpt_conformance import Expected`
     expected_failures={{
         # "rng/explicit-generator": Expected("not replayed", kind="unsupported", issue="{name}#12"),
     }},
@@ -35,16 +36,16 @@ CANDIDATE = Candidate.from_{style}(
 '''
 
 _ADAPTER: Final = """\
-# It is called as `{call}`. Where yours wants something else, write that down here and hand
-# it to from_{style} below, such as:
+# It is called as `{call}`. Where yours wants something else, write that down
+# here and hand it to from_{style} below, such as:
 #
 # def adapted(fn, *args, **kwargs):
 #     return {attribute}(fn, *args, use_reentrant=False, **kwargs)
 """
 
 _TOX: Final = """\
-# Verifies CANDIDATE of {file}.py: `tox run -c tox-conformance.ini`. Or copy the section into your tox.ini:
-# `tox run -e conformance`.
+# Verifies CANDIDATE of {file}.py: `tox run -c tox-conformance.ini`.
+# Or copy the section into your tox.ini, for `tox run -e conformance`.
 [tox]
 env_list = conformance
 

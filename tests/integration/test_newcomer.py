@@ -86,7 +86,7 @@ def troubles(module_shell: Callable[[str], Shell]) -> dict[str, str | None]:
         ("without_arguments", "likely it is of the context style: --style context works"),
         ("distributed", "likely it wants torch.distributed: initialise it in a function"),
         ("on_a_gpu", "likely it wants a GPU: run it where there is one, with --device cuda"),
-        ("Discards", "in the discarding style, factory().checkpoint(fn, *args): it raised TypeError: "),
+        ("Discards", "'group'; likely it is made with arguments: name a function without any that makes one"),
     ],
 )
 def test_a_wrong_adapter_is_told_with_what_is_likely_wrong(
