@@ -10,7 +10,7 @@ from typing import Final
 from ckpt_conformance.candidate import CAPABILITIES
 from ckpt_conformance.report.clean import one_line
 from ckpt_conformance.report.links import link_of
-from ckpt_conformance.report.proof import Breaking, load_proof
+from ckpt_conformance.report.proof import Fault, load_proof
 from ckpt_conformance.standard.registry import ALL_STYLES, Level, Requirement
 
 WIDTH: Final = 100
@@ -58,7 +58,7 @@ def near_misses(id_: str, ids: Sequence[str], most: int = 3) -> list[str]:
     return list(dict.fromkeys(near))[:most]
 
 
-def explain(requirement: Requirement, proof: Mapping[str, Sequence[Breaking]] | None = None) -> str:
+def explain(requirement: Requirement, proof: Sequence[Fault] | None = None) -> str:
     """All there is to say about a requirement, as text that ends in a newline.
 
     Its sentence, whom it binds, why it matters, how a passing implementation does it, where it comes from,
@@ -66,9 +66,14 @@ def explain(requirement: Requirement, proof: Mapping[str, Sequence[Breaking]] | 
 
     Args:
         requirement: The requirement.
-        proof: Which miniatures break what; None for what the package brings.
+        proof: What the miniatures are wrong about; None for what the package brings.
     """
-    broken_by = (load_proof() if proof is None else proof).get(requirement.id, ())
+    known = load_proof() if proof is None else proof
+    # the one whose fault it names before those that fail it too
+    broken_by = sorted(
+        (fault for fault in known if requirement.id in fault.breaks),
+        key=lambda fault: fault.breaks.index(requirement.id),
+    )
     blocks = [
         requirement.id,
         _filled(requirement.sentence),

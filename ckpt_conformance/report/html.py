@@ -8,6 +8,7 @@ from jinja2 import Template
 
 from ckpt_conformance.report.clean import harmless, one_line
 from ckpt_conformance.report.conformance import denominator
+from ckpt_conformance.report.diagnosis import causes
 from ckpt_conformance.report.legend import MEANINGS, SYMBOLS
 from ckpt_conformance.report.model import Finding, Run
 from ckpt_conformance.report.template import template
@@ -29,7 +30,8 @@ def render_html(run: Run, standard: Sequence[Requirement]) -> str:
         headline=headline(run).split("\n"),
         denominator=denominator(run, standard),
         counts=run.counts,
-        failures=by_cause(run.failures),
+        failures=run.failures,
+        causes=causes(run),
         families=list(_families(run)),
         known={made.id: made for made in standard},
         symbols=SYMBOLS,

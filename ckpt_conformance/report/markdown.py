@@ -9,9 +9,10 @@ from typing import Final
 from ckpt_conformance.report.clean import one_line
 from ckpt_conformance.report.compare import Comparison, sections, totals
 from ckpt_conformance.report.conformance import denominator
+from ckpt_conformance.report.diagnosis import Cause, causes
 from ckpt_conformance.report.legend import SYMBOLS
 from ckpt_conformance.report.model import Finding, Run, Verdict
-from ckpt_conformance.report.text import by_cause, evidence, family_counts, headline, rerun
+from ckpt_conformance.report.text import evidence, family_counts, headline, rerun
 from ckpt_conformance.standard.registry import Requirement
 
 MOST_FAILURES: Final = 50
@@ -26,19 +27,19 @@ def render_markdown(run: Run, standard: Sequence[Requirement]) -> str:
         standard: Every requirement there is; it gives sentences and reasons.
     """
     known = {made.id: made for made in standard}
-    failures = by_cause(run.failures)
+    found = causes(run)
+    failures = [finding for cause in found for finding in cause.findings]
     parts = [
         f"## {escaped(run.candidate.name)}: conformance {run.conformance}",
         "<br>".join(escaped(line) for line in [*headline(run).split("\n"), denominator(run, standard)]),
     ]
     parts += ["**Interrupted: requirements are missing.**"] if run.interrupted else []
     parts.append("\n".join(_table(run)))
-    if failures:
-        parts.append(f"First cause: {_titled(failures[0])}")
+    parts += [_cause(cause, len(failures), number == 0) for number, cause in enumerate(found)]
     parts += [_folded(finding, run, known.get(finding.requirement)) for finding in failures[:MOST_FAILURES]]
     if len(failures) > MOST_FAILURES:
         parts.append(f"{len(failures) - MOST_FAILURES} more failures are in the report.")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -52,6 +53,15 @@ def _table(run: Run) -> Iterator[str]:
     yield f"| --- |{' ---: |' * len(seen)}"
     for family, counts in family_counts(run).items():
         yield f"| {escaped(family)} | {' | '.join(str(counts.get(verdict, '')) for verdict in seen)} |"
+
+
+def _cause(cause: Cause, failures: int, first: bool) -> str:
+    """The first cause, and every other one that explains more than one failure; else nothing."""
+    told = cause.told(failures)
+    if not (first or told):
+        return ""
+    head = f"{'First' if first else 'Other'} cause: {_titled(cause.named)}"
+    return f"{head}<br>{escaped(told)}" if told else head
 
 
 def _titled(finding: Finding) -> str:

@@ -10,8 +10,9 @@ from typing import Final
 
 from ckpt_conformance.report.clean import harmless, one_line, shortened
 from ckpt_conformance.report.conformance import denominator
+from ckpt_conformance.report.diagnosis import Cause, by_family, causes
 from ckpt_conformance.report.model import Finding, Run, Verdict
-from ckpt_conformance.standard.registry import FAMILIES, Requirement
+from ckpt_conformance.standard.registry import Requirement
 
 WIDTH: Final = 100
 _TOLD: Final = (Verdict.EXPECTED, Verdict.ADVISORY, Verdict.REFUSED)
@@ -21,20 +22,23 @@ _TOLD: Final = (Verdict.EXPECTED, Verdict.ADVISORY, Verdict.REFUSED)
 def render_text(run: Run, standard: Sequence[Requirement]) -> str:
     """The whole run as text that ends in a newline.
 
-    Order: what was verified, verdicts by family, the first cause, each failure with its evidence, what was
-    expected, advisory or refused, the denominator, the conformance. Failures come in the standard's order,
-    which is by cause. Nothing that comes from the candidate can act on the terminal or on a CI runner.
+    Order: what was verified, verdicts by family, the first cause and the others that explain several
+    failures, each failure with its evidence, by cause, what was expected, advisory or refused, the
+    denominator, the conformance. Nothing that comes from the candidate can act on the terminal or a runner.
 
     Args:
         run: The run, as recorded or read from a file.
         standard: Every requirement there is; it gives sentences and reasons.
     """
-    known = {made.id: made for made in standard}
-    failures = by_cause(run.failures)
+    known, found = {made.id: made for made in standard}, causes(run)
     blocks = [headline(run), "\n".join(_families(run))]
-    if failures:
-        blocks.append(f"first cause: {failures[0].requirement}: {one_line(failures[0].summary)}")
-    blocks += ["\n".join(_failure(finding, run, known.get(finding.requirement))) for finding in failures]
+    if found:
+        blocks.append("\n".join(_causes(run, found)))
+    blocks += [
+        "\n".join(_failure(finding, run, known.get(finding.requirement)))
+        for cause in found
+        for finding in cause.findings
+    ]
     blocks += ["\n".join(lines) for lines in [list(_told(run))] if lines]
     return "\n\n".join([*blocks, verdict_lines(run, standard)]) + "\n"
 
@@ -44,8 +48,7 @@ def by_cause(findings: Iterable[Finding]) -> list[Finding]:
 
     A value that is wrong because a dropout mask differs is an rng finding first.
     """
-    rank = {family: number for number, family in enumerate(FAMILIES)}
-    return sorted(findings, key=lambda finding: rank.get(finding.family, len(rank)))
+    return sorted(findings, key=lambda finding: by_family(finding.requirement))
 
 
 def headline(run: Run) -> str:
@@ -80,6 +83,18 @@ def _families(run: Run) -> Iterator[str]:
     width = max((len(family) for family in counts), default=0)
     for family, verdicts in counts.items():
         yield f"{family:<{width}}  {', '.join(f'{number} {verdict}' for verdict, number in verdicts.items())}"
+
+
+def _causes(run: Run, found: Sequence[Cause]) -> Iterator[str]:
+    """The first cause, and every other one that explains more than one failure."""
+    for number, cause in enumerate(found):
+        told = cause.told(len(run.failures))
+        if told or number == 0:
+            named = cause.named
+            label = "first cause" if number == 0 else "other cause"
+            yield f"{label}: {named.requirement}: {one_line(named.summary)}"
+        if told:
+            yield from textwrap.wrap(told, WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def _failure(finding: Finding, run: Run, requirement: Requirement | None) -> Iterator[str]:

@@ -6,7 +6,7 @@ from ckpt_conformance.candidate import PLAIN
 from ckpt_conformance.report.model import Verdict
 from ckpt_conformance.standard.registry import requirements
 from fixtures.miniatures.isolation import Outcome
-from fixtures.miniatures.proof import Row, complaints, first_cause, misread
+from fixtures.miniatures.proof import Row, complaints, fault_of, first_cause, misread, proof_data
 from fixtures.miniatures.registry import Miniature
 
 WANTED = [next(made for made in requirements() if made.family == family) for family in ("rng", "values")]
@@ -42,10 +42,27 @@ def test_shut_where_a_right_candidate_fails() -> None:
     assert complaints(rows, []) == [f"one, which is right, fails {FIRST}: "]
 
 
-def test_a_first_cause_of_another_family_is_told_apart() -> None:
-    other = row((SECOND,), first=Verdict.FAILED, second=Verdict.FAILED)
-    own = row((FIRST,), first=Verdict.FAILED, second=Verdict.FAILED)
-    assert (first_cause(other), misread([other, own])) == (FIRST, [other])
+def test_the_first_cause_is_that_of_the_miniature_that_fails_the_same() -> None:
+    broad = row((SECOND,), first=Verdict.FAILED, second=Verdict.FAILED)
+    assert first_cause(broad, proof_data([broad])) == SECOND
+    assert misread([broad]) == []
+
+
+def test_without_its_own_row_a_broad_fault_reads_as_the_first_family_that_fails() -> None:
+    broad = row((SECOND,), first=Verdict.FAILED, second=Verdict.FAILED)
+    assert first_cause(broad, []) == FIRST
+    assert misread([broad], without_itself=True) == [broad]
+
+
+def test_a_miniature_that_fails_by_advice_alone_reads_as_what_it_was_made_for() -> None:
+    advised = row((SECOND,), first=Verdict.ADVISORY, second=Verdict.ADVISORY)
+    assert first_cause(advised, []) == SECOND
+
+
+def test_the_limits_of_a_base_are_not_the_faults_of_its_miniatures() -> None:
+    made = row((SECOND,), first=Verdict.FAILED, second=Verdict.FAILED)
+    limited = Row(made.miniature, made.outcomes, frozenset({FIRST}))
+    assert fault_of(limited).fails == {SECOND}
 
 
 def test_shut_where_a_miniature_names_no_requirement() -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from ckpt_conformance.report.explain import LEVELS, UnknownRequirementError, explain, find, near_misses
-from ckpt_conformance.report.proof import Breaking, load_proof, write_proof
+from ckpt_conformance.report.proof import Fault, load_proof, write_proof
 from ckpt_conformance.report.standard_doc import standard_markdown
 from ckpt_conformance.standard.registry import Level, requirements
 from tests.unit.report_samples import STANDARD, requirement
 
 
 def test_explain_tells_all():
-    text = explain(requirement("rng/mask", Level.MAY), {"rng/mask": [Breaking("no_rng", "It rewinds.")]})
+    text = explain(
+        requirement("rng/mask", Level.MAY), [Fault("no_rng", "It rewinds.", ("rng/mask",), frozenset())]
+    )
     assert text.split("\n") == [
         "rng/mask",
         "",
@@ -41,7 +44,7 @@ def test_explain_tells_all():
 
 
 def test_explain_without_a_proof_leaves_the_miniatures_out():
-    assert "What breaks it" not in explain(requirement("rng/mask"), {})
+    assert "What breaks it" not in explain(requirement("rng/mask"), [])
 
 
 NEAR = [
@@ -75,14 +78,26 @@ def test_a_known_id_is_found():
 
 
 def test_the_proof_is_written_as_the_package_reads_it(tmp_path):
-    path = write_proof({"rng/mask": [Breaking("no_rng", "It rewinds.")]}, tmp_path / "proof.json")
-    assert path.read_text() == (
-        '{\n "rng/mask": [\n  {\n   "miniature": "no_rng",\n   "says": "It rewinds."\n  }\n ]\n}\n'
-    )
+    fault = Fault("no_rng", "It rewinds.", ("rng/mask",), frozenset({"values/sum", "rng/mask"}))
+    path = write_proof([fault], tmp_path / "proof.json")
+    assert json.loads(path.read_text()) == {
+        "no_rng": {
+            "says": "It rewinds.",
+            "breaks": ["rng/mask"],
+            "fails": ["rng/mask", "values/sum"],
+            "shape": False,
+        }
+    }
 
 
 def test_the_packaged_proof_is_about_requirements_of_the_standard():
-    assert set(load_proof()) <= {made.id for made in requirements()}
+    named = {made for fault in load_proof() for made in (*fault.breaks, *fault.fails)}
+    assert named <= {made.id for made in requirements()}
+
+
+def test_the_packaged_proof_has_a_miniature_for_every_requirement_of_the_cpu():
+    broken = {made for fault in load_proof() for made in fault.breaks}
+    assert {made.id for made in requirements() if "cpu" in made.devices} <= broken
 
 
 def test_the_page_links_to_every_requirement():
