@@ -64,6 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # whoever read our output has seen enough; nothing may be written to it at exit either
         sys.stdout = None
         return 0
+    except KeyboardInterrupt:
+        print("ckpt-conformance: interrupted", file=sys.stderr)
+        return CANNOT_START
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no verdict on the candidate
         if not _is_bad_input(error):
             traceback.print_exc()

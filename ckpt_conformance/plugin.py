@@ -13,11 +13,13 @@ from ckpt_conformance import hooks
 pytest_plugins = ("ckpt_conformance.fixtures",)
 
 _FLAGS = (
-    ("device", "DEVICE", "where requirements run: cpu (the default), cuda or auto"),
+    ("device", "DEVICE", "where requirements run: auto (the default), cpu or cuda"),
     ("style", "STYLE", "the calling style: function, discarding, wrapper or context"),
     ("level", "LEVEL", "full: run the slow requirements too"),
     ("expect", "FILE", "what is expected to fail, and why: a TOML file"),
     ("timeout", "SECONDS", "how long one requirement may take (20)"),
+    ("memory_limit", "GIB", "how much memory a worker may hold (4)"),
+    ("order", "SEED", "run the requirements in a random order, the one that this number from 1 up gives"),
 )
 
 
@@ -36,8 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("ckpt_select", "what --ckpt-select is by default", type="args", default=[])
     parser.addini("ckpt_leaks_baseline", "the file of known leaks, for ckpt_leaks", default="")
     for name, value, told in _FLAGS:
-        group.addoption(f"--ckpt-{name}", metavar=value, help=told)
-        parser.addini(f"ckpt_{name}", f"what --ckpt-{name} is by default", default="")
+        group.addoption(f"--ckpt-{name.replace('_', '-')}", metavar=value, help=told)
+        parser.addini(f"ckpt_{name}", f"what --ckpt-{name.replace('_', '-')} is by default", default="")
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

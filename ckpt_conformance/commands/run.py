@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ckpt_conformance.cli import FAULT
 
 if TYPE_CHECKING:
-    from ckpt_conformance.report.model import Finding
+    from ckpt_conformance.report.model import Finding, Run
     from ckpt_conformance.suite.launch import Outcome
     from ckpt_conformance.suite.options import Options
 
@@ -25,6 +25,9 @@ _WORKERS: Final = 2
 """More workers than this cost more in importing torch than they win."""
 
 
+USAGE: Final = "[CANDIDATE] [OPTIONS]"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
@@ -34,25 +37,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report", metavar="DIR", type=Path, help="write report.json and its renderings there"
     )
-    add_run_arguments(parser)
+    parser.add_argument(
+        "--compare", metavar="FILE", type=Path,
+        help="an older report.json: tell NEW, FIXED and SAME failures, and end with 1 for NEW ones only",
+    )  # fmt: skip
     parser.add_argument(
         "--expect", metavar="FILE", type=Path, help="what is expected to fail, and why (TOML)"
     )
+    add_run_arguments(parser)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what every command that runs the suite takes."""
-    parser.add_argument("--device", default="cpu", help="cpu (the default), cuda or auto")
-    parser.add_argument("--select", nargs="+", action="extend", default=[], metavar="FAMILY_OR_ID",
-                        help="run these only")  # fmt: skip
-    parser.add_argument("--style", choices=["function", "discarding", "wrapper", "context"],
-                        help="the calling style, if looking at the candidate tells wrongly")  # fmt: skip
-    parser.add_argument("--level", choices=["default", "full"], default="default",
-                        help="full: run the slow requirements too")  # fmt: skip
+    parser.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
+    parser.add_argument("--select", nargs="+", action="extend", default=[], metavar="NAME",
+                        help="run these families or requirement ids only")  # fmt: skip
+    add_style(parser)
+    parser.add_argument("--level", choices=["default", "full"], default="default", metavar="full",
+                        help="run the slow requirements too")  # fmt: skip
     parser.add_argument("-n", type=_positive, metavar="N", help="how many worker processes (at most 2)",
                         default=min(_WORKERS, os.cpu_count() or 1))  # fmt: skip
     parser.add_argument("--timeout", type=_seconds, metavar="S",
                         help="how many seconds one requirement may take (20)")  # fmt: skip
+    parser.add_argument("--memory-limit", type=_gibibytes, default=4.0, metavar="GIB",
+                        help="how much memory a worker process may hold (4)")  # fmt: skip
+
+
+def add_style(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how the candidate is called."""
+    parser.add_argument("--style", choices=["function", "discarding", "wrapper", "context"], metavar="STYLE",
+                        help="function, discarding, wrapper or context, if looking errs")  # fmt: skip
 
 
 def _positive(text: str) -> int:
@@ -71,6 +85,16 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _gibibytes(text: str) -> float:
+    try:
+        gibibytes = float(text)
+    except ValueError:
+        gibibytes = 0.0
+    if not 0 < gibibytes < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of GiB above 0")
+    return gibibytes
+
+
 def options_of(arguments: argparse.Namespace, expect: Path | None) -> Options:
     """What the command line asked for."""
     from ckpt_conformance.candidate import Style
@@ -84,6 +108,7 @@ def options_of(arguments: argparse.Namespace, expect: Path | None) -> Options:
         full=arguments.level == "full",
         expect=expect.absolute() if expect else None,
         seconds=arguments.timeout,
+        memory=arguments.memory_limit,
     )
 
 
@@ -95,7 +120,11 @@ def execute(arguments: argparse.Namespace) -> int:
 
     report = arguments.report.absolute() if arguments.report else None
     options = options_of(arguments, arguments.expect)
-    ready = plan(arguments.candidate or DEFAULT, options, report=report, workers=arguments.n)
+    ready = plan(
+        arguments.candidate or DEFAULT, options, report=report, workers=arguments.n, old=arguments.compare
+    )
+    if options.device == "auto":
+        print(_where(ready.options.device))
     progress = Progress(len(options.chosen()))
     outcome = verify(ready, progress)
     progress.end()
@@ -104,7 +133,11 @@ def execute(arguments: argparse.Namespace) -> int:
         print(f"report: {report}")
     if arguments.candidate is None:
         _say_what_next()
-    return exit_code(outcome)
+    return exit_code(outcome) if ready.old is None else _compared(outcome, ready.old)
+
+
+def _where(device: str) -> str:
+    return f"device: {device}" if device != "cpu" else "device: cpu, as torch finds no CUDA device here"
 
 
 class Progress:
@@ -145,7 +178,20 @@ def exit_code(outcome: Outcome) -> int:
     return FAULT
 
 
+def _compared(outcome: Outcome, old: Run) -> int:
+    """Print the comparison; 1 where something fails that did not before, or the run is not whole."""
+    from ckpt_conformance.report.compare import compare, render_comparison
+
+    comparison = compare(old, outcome.run)
+    print(f"\n{render_comparison(comparison)}", end="")
+    if outcome.faults or outcome.run.interrupted:
+        return exit_code(outcome)
+    return comparison.exit_code
+
+
 def _say_what_next() -> None:
     print("\nThat was the bundled reference. Next, verify your own:")
     print("  ckpt-conformance run my.module:checkpoint --report out/")
-    print("or a published one: ckpt-conformance list candidates")
+    print("or write a commented candidate file and a tox environment for it first:")
+    print("  ckpt-conformance init my.module:checkpoint")
+    print("or verify a published implementation: ckpt-conformance list candidates")

@@ -6,19 +6,24 @@ import faulthandler
 import json
 import os
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from ckpt_conformance.suite.process import die_with_the_parent, read_process
+from ckpt_conformance.suite.watch import GIB
+
 _MOST_BYTES: Final = 64 << 20
+_PERIOD: Final = 0.1
 
 
 class ChildDiedError(Exception):
     """The child ended without an answer; the message says how, in a few words."""
 
 
-def in_child(work: Callable[[], Any], seconds: float) -> Any:
+def in_child(work: Callable[[], Any], seconds: float, most_bytes: int = 4 * GIB) -> Any:
     """What `work` returns, computed in a forked child.
 
     The parent must not have used torch's thread pools or CUDA yet. What the child prints is thrown away.
@@ -26,9 +31,10 @@ def in_child(work: Callable[[], Any], seconds: float) -> Any:
     Args:
         work: Gives a value that JSON can carry.
         seconds: The child's time limit.
+        most_bytes: How much memory of its own it may hold.
 
     Raises:
-        ChildDiedError: It crashed, ended the process, or hung.
+        ChildDiedError: It crashed, ended the process, hung, or took too much memory.
     """
     reading, writing = os.pipe()
     sys.stdout.flush()
@@ -38,7 +44,7 @@ def in_child(work: Callable[[], Any], seconds: float) -> Any:
         _answer_and_exit(work, writing, seconds)
     os.close(writing)
     try:
-        answer = _read(reading, seconds + 5)
+        answer = _read(reading, child, seconds + 5, most_bytes)
     finally:
         os.close(reading)
         status = _end(child)
@@ -50,6 +56,7 @@ def in_child(work: Callable[[], Any], seconds: float) -> Any:
 def _answer_and_exit(work: Callable[[], Any], writing: int, seconds: float) -> None:
     """In the child: never return, whatever the candidate's code does."""
     try:
+        die_with_the_parent()
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
@@ -62,14 +69,18 @@ def _answer_and_exit(work: Callable[[], Any], writing: int, seconds: float) -> N
         os._exit(0)
 
 
-def _read(reading: int, seconds: float) -> bytes:
+def _read(reading: int, child: int, seconds: float, most_bytes: int) -> bytes:
     answer, end = b"", time.monotonic() + seconds
-    while len(answer) < _MOST_BYTES:
-        ready, _, _ = select.select([reading], [], [], max(0.0, end - time.monotonic()))
-        chunk = os.read(reading, 1 << 16) if ready else b""
-        if not chunk:
-            break
-        answer += chunk
+    while len(answer) < _MOST_BYTES and time.monotonic() < end:
+        looked = read_process(child)
+        if looked is not None and looked.memory > most_bytes:
+            os.kill(child, signal.SIGKILL)
+            raise ChildDiedError(f"grew past {most_bytes / GIB:g} GiB of memory")
+        if select.select([reading], [], [], _PERIOD)[0]:
+            chunk = os.read(reading, 1 << 16)
+            if not chunk:
+                break
+            answer += chunk
     return answer
 
 

@@ -11,15 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
+from typing import Final
 
 from ckpt_conformance.candidate import PLAIN, Candidate, Style
 from ckpt_conformance.instruments.state import isolated
+from ckpt_conformance.report.clean import one_line
 from ckpt_conformance.report.model import Finding, Verdict
 from ckpt_conformance.standard.compare import CLEAR_ERRORS
 from ckpt_conformance.standard.evidence import Violation
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Level, Requirement
 from ckpt_conformance.suite.device import is_lost, settle
+
+_NAME: Final = type.__dict__["__name__"].__get__
+"""A class's name, also where its metaclass has other ideas."""
 
 
 class SuiteFaultError(Exception):
@@ -105,7 +110,9 @@ def _raised(requirement: Requirement, candidate: Candidate, lab: Lab, error: Bas
         return replace(lost, expected="that the device survives", found=said)
     _refuse_own_fault(requirement, lab, error)
     left_out = requirement.capability is not None and requirement.capability not in candidate.capabilities
-    if left_out and isinstance(error, CLEAR_ERRORS) and _message(error):
+    # infinite recursion is a RuntimeError too, but nobody's decision
+    clear = isinstance(error, CLEAR_ERRORS) and not isinstance(error, RecursionError)
+    if left_out and clear and _message(error):
         return replace(_finding(requirement, Verdict.REFUSED, f"refused by {said}"), found=said)
     trace = tuple(
         line for entry in traceback.format_tb(error.__traceback__) for line in entry.rstrip().split("\n")
@@ -115,15 +122,15 @@ def _raised(requirement: Requirement, candidate: Candidate, lab: Lab, error: Bas
 
 
 def _said(error: BaseException) -> str:
-    message = _message(error)
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+    message, kind = _message(error), one_line(_NAME(type(error)))
+    return f"{kind}: {message}" if message else kind
 
 
 def _message(error: BaseException) -> str:
     try:
         return " ".join(str(error).split())[:300]
-    except Exception as again:  # noqa: BLE001 - an exception of the candidate's may not even have words
-        return f"(its message cannot be had: str() raised {type(again).__name__})"
+    except BaseException as again:  # noqa: BLE001 - an exception of the candidate's may not even have words
+        return f"(its message cannot be had: str() raised {one_line(_NAME(type(again)))})"
 
 
 def _refuse_own_fault(requirement: Requirement, lab: Lab, error: BaseException) -> None:

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final, NoReturn
 
 import pytest
+import torch
 
+from ckpt_conformance import catalog
 from ckpt_conformance.candidate import Candidate, CandidateError, Expected, Style
 from ckpt_conformance.expectations import read_expectations
+from ckpt_conformance.report.compare import check_comparable
 from ckpt_conformance.report.folder import report_files
 from ckpt_conformance.report.model import Finding, Run
-from ckpt_conformance.report.storage import claim, write_report
+from ckpt_conformance.report.storage import claim, read_report, write_report
 from ckpt_conformance.resolve import resolve
 from ckpt_conformance.standard.registry import requirements
 from ckpt_conformance.suite.child import ChildDiedError, in_child
-from ckpt_conformance.suite.options import BAD_INPUT, MAKING, DeviceError, Options, device_named, expected_of
+from ckpt_conformance.suite.interrupts import terminable, undisturbed
+from ckpt_conformance.suite.options import (
+    BAD_INPUT,
+    MAKING,
+    SECONDS,
+    DeviceError,
+    Options,
+    device_named,
+    expected_of,
+)
 from ckpt_conformance.suite.recorder import Recorder
 from ckpt_conformance.suite.scripts import scripts_for, with_scripts
+from ckpt_conformance.suite.session import ISOLATED
+from ckpt_conformance.suite.smoke import smoke
 
 _HERE: Final = Path(__file__).parent
 
@@ -45,33 +58,51 @@ class Outcome:
     log: str
 
 
-def describe(target: str, style: Style | None, device: str) -> tuple[Candidate, str]:
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What is known of a candidate without having it.
+
+    Attributes:
+        candidate: Everything but a target that can be called.
+        device: The device that was meant.
+        trouble: Why it cannot be called in its style, in one line (see `smoke`); None where it can.
+    """
+
+    candidate: Candidate
+    device: str
+    trouble: str | None
+
+
+def describe(target: str, style: Style | None, device: str, seconds: float = SECONDS) -> Described:
     """What a candidate is, found out in a child: its import may crash or hang.
 
-    Returns:
-        A candidate with everything but a target that can be called, and the device that was meant.
+    Args:
+        target: What the user typed.
+        style: The calling style, where the user said it.
+        device: `auto`, or the device to call it on.
+        seconds: How long a call may take.
 
     Raises:
         CandidateError: It cannot be had; one line.
         DeviceError: The device is not there.
     """
     try:
-        plain = in_child(partial(_described, target, style, device), MAKING)
+        plain = in_child(partial(_described, target, style, device, seconds), MAKING)
     except ChildDiedError as error:
         raise CandidateError(f"candidate {target!r}: importing or making it {error}") from error
     if "problem" in plain:
         raise (DeviceError if plain["about"] == "device" else CandidateError)(plain["problem"])
     expected = {id_: Expected(**entry) for id_, entry in plain.pop("expected_failures").items()}
-    device = plain.pop("device")
+    device, trouble = plain.pop("device"), plain.pop("trouble")
     plain |= {"style": Style(plain["style"]), "capabilities": frozenset(plain["capabilities"])}
-    return Candidate(**plain, expected_failures=expected, target=_elsewhere), device
+    return Described(Candidate(**plain, expected_failures=expected, target=_elsewhere), device, trouble)
 
 
 def _elsewhere(*_args: Any, **_kwargs: Any) -> NoReturn:
     raise AssertionError("the candidate lives in the workers")
 
 
-def _described(target: str, style: Style | None, device: str) -> dict[str, Any]:
+def _described(target: str, style: Style | None, device: str, seconds: float) -> dict[str, Any]:
     try:
         named = device_named(device)
         candidate = resolve(target, style)
@@ -89,7 +120,18 @@ def _described(target: str, style: Style | None, device: str) -> dict[str, Any]:
         "distribution": candidate.distribution,
         "remark": candidate.remark,
         "device": named,
+        "trouble": _trouble(target, candidate, torch.device(named), seconds),
     }
+
+
+def _trouble(target: str, candidate: Candidate, device: torch.device, seconds: float) -> str | None:
+    """Why the candidate cannot be called; the catalog's adapters are ours, and can."""
+    if catalog.find(target) is not None:
+        return None
+    # a child of this child would wait for a watch that it has not; our parent has one of its own
+    faulthandler.cancel_dump_traceback_later()
+    trouble = smoke(candidate, device, seconds)
+    return None if trouble is None else f"candidate {target!r} {trouble}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +145,7 @@ class Plan:
         options: What was asked for.
         report: The folder for the report, or None.
         workers: How many processes run requirements.
+        old: The run of another version that this one is compared with, or None.
     """
 
     target: str
@@ -111,23 +154,32 @@ class Plan:
     options: Options
     report: Path | None
     workers: int
+    old: Run | None = None
 
 
-def plan(target: str, options: Options, *, report: Path | None, workers: int) -> Plan:
+def plan(
+    target: str, options: Options, *, report: Path | None, workers: int, old: Path | None = None
+) -> Plan:
     """Check everything that can be wrong with what the user gave, before anything slow begins.
 
     Raises:
-        CandidateError: The candidate cannot be had.
+        CandidateError: The candidate cannot be had, or not be called.
         DeviceError: The device is not there.
         ExpectationsError: The expectations are malformed or name a requirement that does not exist.
         SelectionError: Nothing is selected.
-        ReportError: The report folder cannot be had.
+        ReportError: The report folder cannot be had, or the old report is no report of this candidate.
     """
     options.chosen()
+    compared = None if old is None else read_report(old)
     if options.expect is not None:
         read_expectations(options.expect, {made.id for made in requirements()})
-    candidate, device = describe(target, options.style, options.device)
+    found = describe(target, options.style, options.device, options.seconds or SECONDS)
+    if found.trouble is not None:
+        raise CandidateError(found.trouble)
+    candidate, device = found.candidate, found.device
     expected = expected_of(candidate, options.expect)
+    if compared is not None:
+        check_comparable(compared, candidate.name, candidate.style, device)
     if report is not None:
         claim(report)
     return Plan(
@@ -137,6 +189,7 @@ def plan(target: str, options: Options, *, report: Path | None, workers: int) ->
         options=replace(options, targets=(target,), device=device),
         report=report,
         workers=workers,
+        old=compared,
     )
 
 
@@ -151,29 +204,49 @@ def verify(plan: Plan, progress: Callable[[Finding], None] | None = None) -> Out
         ReportError: The report cannot be written.
     """
     recorder = Recorder(
-        {plan.target: plan.candidate}, {plan.target: plan.expected}, plan.options, progress=progress
+        {plan.target: plan.candidate},
+        {plan.target: plan.expected},
+        plan.options,
+        progress=progress,
+        own_workers=True,
     )
     log = io.StringIO()
-    with _own_environment(), _terminable(), contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-        pytest.main(_arguments(plan), plugins=[recorder])
-    run = _with_scripts(recorder.runs()[0], plan)
+    with terminable():
+        _run_pytest(recorder, plan, log)
+        run = _with_scripts(recorder.runs()[0], plan)
     if plan.report is not None:
-        write_report(run, plan.report, report_files(run, list(requirements())))
-        recorder.keep_snapshots(plan.report)
+        with undisturbed():
+            write_report(run, plan.report, report_files(run, list(requirements()), plan.old))
+            recorder.keep_snapshots(plan.report)
     faults = dict(recorder.faults)
     if not recorder.interrupted:
         faults |= {id_: "it was never run" for id_ in recorder.missing() if id_ not in faults}
     return Outcome(run, faults, log.getvalue())
 
 
+def _run_pytest(recorder: Recorder, plan: Plan, log: io.StringIO) -> None:
+    with _own_environment(), contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+        try:
+            pytest.main(_arguments(plan), plugins=[recorder])
+        except KeyboardInterrupt:
+            # before pytest was ready for it, or for the second time
+            recorder.pytest_keyboard_interrupt()
+
+
 def _arguments(plan: Plan) -> list[str]:
     options = plan.options
     given = ["--ckpt-candidate", plan.target, "--ckpt-device", options.device]
     given += [f"--ckpt-select={one}" for one in options.select]
-    for name, value in (("style", options.style), ("expect", options.expect), ("timeout", options.seconds)):
+    given += [f"--ckpt-memory-limit={options.memory}"]
+    for name, value in (
+        ("style", options.style),
+        ("expect", options.expect),
+        ("timeout", options.seconds),
+        ("order", options.order),
+    ):
         given += [f"--ckpt-{name}={value}"] if value is not None else []
     return [
-        str(_HERE / "test_standard.py"), f"-c{_HERE / 'isolated.ini'}", f"--rootdir={_HERE}", "--noconftest",
+        str(_HERE / "test_standard.py"), f"-c{ISOLATED}", "-s", f"--rootdir={_HERE}", "--noconftest",
         "-pxdist", "-pckpt_conformance.plugin", "-pno:cacheprovider", "-pno:faulthandler", "-pno:warnings",
         f"-n{plan.workers}", "--max-worker-restart=100000", *given, *(["--ckpt-level=full"] * options.full),
     ]  # fmt: skip
@@ -195,20 +268,6 @@ def _own_environment() -> Iterator[None]:
         os.environ.update(before)
 
 
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM end the run as Ctrl-C does: with a report that says that it is not whole."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _with_scripts(run: Run, plan: Plan) -> Run:
     """Add each failure's script, which is made where the candidate is: in a child."""
     if not run.failures:
@@ -217,6 +276,6 @@ def _with_scripts(run: Run, plan: Plan) -> Run:
     def make() -> dict[str, str]:
         return scripts_for(run, resolve(plan.target, plan.options.style), plan.target)
 
-    with contextlib.suppress(ChildDiedError):
+    with contextlib.suppress(ChildDiedError, KeyboardInterrupt):
         return with_scripts(run, in_child(make, MAKING))
     return run

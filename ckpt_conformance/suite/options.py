@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,12 +16,15 @@ from ckpt_conformance.report.model import ReportError
 from ckpt_conformance.resolve import resolve
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Requirement, requirements
+from ckpt_conformance.suite.bench import traced_lab
 from ckpt_conformance.suite.selection import SelectionError, selected
+from ckpt_conformance.suite.watch import GIB
 
 SECONDS: Final = 20.0
 """How long a requirement may take; one that says why it is slow gets `SLOW` times as long."""
 SLOW: Final = 6.0
-
+MEMORY: Final = 4.0
+"""How many GiB of its own a worker may hold: ten times what the standard needs, with torch in it."""
 
 MAKING: Final = 120.0
 """How many seconds importing and making a candidate may take: it may compile an extension."""
@@ -46,6 +50,8 @@ class Options:
         full: Whether slow requirements run.
         expect: The expectations file, or None.
         seconds: The time limit that the user set, or None.
+        memory: How many GiB of memory a worker may hold.
+        order: The seed of a random order of the requirements; None for the standard's own.
     """
 
     targets: tuple[str, ...]
@@ -55,6 +61,8 @@ class Options:
     full: bool
     expect: Path | None
     seconds: float | None
+    memory: float = MEMORY
+    order: int | None = None
 
     @classmethod
     def of(cls, config: pytest.Config) -> Options:
@@ -62,27 +70,38 @@ class Options:
         style = _option(config, "style")
         expect = _option(config, "expect")
         seconds = _option(config, "timeout")
+        memory = _option(config, "memory_limit")
         return cls(
             targets=tuple(config.getoption("ckpt_candidate") or config.getini("ckpt_candidate")),
             style=Style(style) if style else None,
-            device=_option(config, "device") or "cpu",
+            device=_option(config, "device") or "auto",
             select=tuple(config.getoption("ckpt_select") or config.getini("ckpt_select")),
             full=_option(config, "level") == "full",
             expect=config.invocation_params.dir / expect if expect else None,
             seconds=float(seconds) if seconds else None,
+            memory=float(memory) if memory else MEMORY,
+            order=int(_option(config, "order") or 0) or None,
         )
 
     def limit(self, requirement: Requirement) -> float:
         """How many seconds the requirement may take."""
         return (self.seconds or SECONDS) * (SLOW if requirement.slow else 1.0)
 
+    @property
+    def most_bytes(self) -> int:
+        """How much memory a worker may hold."""
+        return int(self.memory * GIB)
+
     def lab(self) -> Lab:
         """The lab on the device that was asked for."""
-        return Lab(torch.device(device_named(self.device)))
+        return traced_lab(device_named(self.device))
 
     def chosen(self) -> list[Requirement]:
-        """The requirements that were asked for."""
-        return selected(list(requirements()), self.select, full=self.full)
+        """The requirements that were asked for, in the order in which they are to run."""
+        chosen = selected(list(requirements()), self.select, full=self.full)
+        if self.order is not None:
+            random.Random(self.order).shuffle(chosen)  # noqa: S311 - no secret
+        return chosen
 
     def candidates(self, config: pytest.Config) -> dict[str, Candidate]:
         """What the user typed, or the name of one that the conftest's hook gave, to candidate."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -14,22 +16,27 @@ import pytest
 from ckpt_conformance.candidate import Candidate, Expected
 from ckpt_conformance.expectations import settled
 from ckpt_conformance.report.folder import report_files
-from ckpt_conformance.report.model import Finding, Run, Verdict
+from ckpt_conformance.report.model import Finding, Run
 from ckpt_conformance.report.record import record
 from ckpt_conformance.report.storage import claim, write_report
 from ckpt_conformance.report.text import render_text
 from ckpt_conformance.standard.registry import Requirement, requirements
-from ckpt_conformance.suite.options import Options
+from ckpt_conformance.suite.deaths import Limits, died_making, finding_of_a_death
+from ckpt_conformance.suite.options import MAKING, Options, device_named
 from ckpt_conformance.suite.outcome import from_plain, to_plain
 from ckpt_conformance.suite.scripts import scripts_for, with_scripts
-from ckpt_conformance.suite.session import STACKS, stacks_folder
+from ckpt_conformance.suite.session import HOPELESS, REPLACEABLE, STACKS, stacks_folder
 from ckpt_conformance.suite.snapshots import SNAPSHOTS, move_snapshots
-from ckpt_conformance.suite.worker import ATTRIBUTE, post_mortem
+from ckpt_conformance.suite.watch import Watch
+from ckpt_conformance.suite.worker import ATTRIBUTE
 
-PLUGIN: Final = "ckpt-recorder"
 _ITEM: Final = re.compile(
     r"test_standard\.py::test_requirement\[(?P<name>.*)-(?P<id>[a-z]+/[^/\]]+)\]$", re.S
 )
+_TAKING_BACK: Final = frozenset({"load", "worksteal"})
+"""The ways of pytest-xdist in which another worker can take over what one has not begun."""
+_MOST_AGAIN: Final = 3
+_MOST_DEATHS_IN_MAKING: Final = 2
 
 
 class Recorder:
@@ -41,6 +48,7 @@ class Recorder:
         options: What was asked for.
         report: The folder to write the report to, or None.
         progress: Called with each finding as it comes.
+        own_workers: Whether the workers run nothing but the suite, so that nobody minds how they end.
 
     Raises:
         ReportError: The report folder cannot be had.
@@ -56,12 +64,14 @@ class Recorder:
         *,
         report: Path | None = None,
         progress: Callable[[Finding], None] | None = None,
+        own_workers: bool = False,
     ) -> None:
         self._candidates = candidates
         self._expected = expected
         self._options = options
         self._report = report
         self._progress = progress
+        self._own_workers = own_workers
         self._standard = list(requirements())
         self._chosen = options.chosen()
         self._found: dict[str, dict[str, Finding]] = {name: {} for name in candidates}
@@ -69,23 +79,53 @@ class Recorder:
         self._started, self._clock = datetime.now(UTC), time.perf_counter()
         self.faults: dict[str, str] = {}
         self.interrupted = False
+        self._watch = Watch(Path(self._stacks.name), options.most_bytes)
+        self._again: Counter[str] = Counter()
+        self._deaths_in_making = 0
         if report is not None:
             claim(report)
+
+    def pytest_sessionstart(self) -> None:
+        """Begin to watch the workers."""
+        self._watch.start()
+
+    def pytest_unconfigure(self) -> None:
+        """Watch no more."""
+        self._watch.stop()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a new worker where to leave the stacks of its death."""
         node.workerinput[STACKS] = self._stacks.name
+        node.workerinput[REPLACEABLE] = node.config.getoption("dist") in _TAKING_BACK
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
+    def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
         """Turn the death of a worker into the finding of the requirement that it ran."""
         item = self._item(crashitem)
-        if item is not None:
-            name, requirement = item
-            hung, trace = post_mortem(Path(self._stacks.name) / report.node.gateway.id)
-            finding = self._death(requirement, hung=hung, trace=trace)
+        if item is None:
+            return
+        name, requirement = item
+        finding = self._finding_of(report.node.gateway.id, crashitem, requirement)
+        if finding is not None:
             setattr(report, ATTRIBUTE, to_plain(settled(finding, self._expected[name])))
+        elif self._again[crashitem] < _MOST_AGAIN:
+            # the worker died, or had had enough, before it began: another one takes it
+            self._again[crashitem] += 1
+            with suppress(NotImplementedError):
+                sched.mark_test_pending(crashitem)
+                report.outcome = "rerun"
+
+    def _finding_of(self, worker: str, item: str, requirement: Requirement) -> Finding | None:
+        """What the death of a worker means for the requirement that it was at; see `finding_of_a_death`."""
+        folder = Path(self._stacks.name) / worker
+        limits = Limits(MAKING, self._options.limit(requirement), self._options.most_bytes)
+        finding = finding_of_a_death(requirement, item, folder, self._watch.why(worker), limits)
+        if finding is not None and died_making(folder):
+            self._deaths_in_making += 1
+            if self._deaths_in_making == _MOST_DEATHS_IN_MAKING:
+                (folder.parent / HOPELESS).write_text(f"making it failed before: {finding.found}")
+        return finding
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a finding as it comes; a failure without one is a fault of the suite."""
@@ -101,8 +141,10 @@ class Recorder:
             self.faults[item[1].id] = report.longreprtext
 
     def pytest_keyboard_interrupt(self) -> None:
-        """Remember that requirements are missing because the user wanted no more."""
+        """Remember that requirements are missing because the user wanted no more; wait for no worker."""
         self.interrupted = True
+        if self._own_workers:
+            self._watch.end_all()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -125,7 +167,7 @@ class Recorder:
                 self._in_order(self._found[name]),
                 self._standard,
                 target=name,
-                device=self._options.device,
+                device=device_named(self._options.device),
                 started=self._started,
                 seconds=time.perf_counter() - self._clock,
                 interrupted=self.interrupted or missing,
@@ -154,21 +196,3 @@ class Recorder:
         names = [name for name in self._candidates if name.encode("unicode_escape").decode() == match["name"]]
         name = names[0] if names else next(iter(self._candidates))
         return None if made is None else (name, made)
-
-    def _death(self, requirement: Requirement, *, hung: bool, trace: list[str]) -> Finding:
-        limit = self._options.limit(requirement)
-        if hung:
-            summary, found = "the time limit passed", f"no end after {limit:g} s; the stacks tell where"
-        else:
-            summary = "the process died"
-            found = trace[0] if trace else "the process ended without a word, as os._exit() does"
-        return Finding(
-            requirement=requirement.id,
-            level=requirement.level,
-            verdict=Verdict.HUNG if hung else Verdict.CRASHED,
-            summary=summary,
-            expected=f"an end within {limit:g} s" if hung else "that the process survives",
-            found=found,
-            seconds=limit if hung else 0.0,
-            trace=tuple(trace[:60]),
-        )

@@ -25,5 +25,5 @@ def test_requirement(ckpt_name: str, ckpt_requirement: Requirement, request: pyt
     """Hold one candidate to one requirement."""
     __tracebackhide__ = True
     session = request.config.stash[SESSION]
-    finding = request.node.stash[FINDING] = session.finding(ckpt_name, ckpt_requirement)
+    finding = request.node.stash[FINDING] = session.finding(ckpt_name, ckpt_requirement, request.node.nodeid)
     show(finding)

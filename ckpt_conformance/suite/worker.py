@@ -1,65 +1,54 @@
-"""The side of the suite that runs requirements: a time limit that even a hung C function cannot escape."""
+"""The side of the suite that runs requirements: each within its limits, in a process that may die of it."""
 
 from __future__ import annotations
 
 import faulthandler
 import os
+import signal
+import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import pytest
 
+from ckpt_conformance.suite.deaths import DIED, HUNG
+from ckpt_conformance.suite.now import Saying
 from ckpt_conformance.suite.outcome import FINDING, to_plain
+from ckpt_conformance.suite.process import can_be_read, die_with_the_parent
+from ckpt_conformance.suite.watch import DUMP
 
 ATTRIBUTE: Final = "ckpt_finding"
 """The attribute of a test report that carries the finding."""
-TIMEOUT: Final = "Timeout ("
-"""How faulthandler begins what it writes when the time is over."""
-HUNG: Final = "hung.txt"
-DIED: Final = "died.txt"
-_JUDGE: Final = str(Path(__file__).with_name("judge.py"))
+_PATIENCE: Final = 15
+"""So many times its limit may a block take by the clock on the wall, where somebody outside counts better."""
+_ALONE: Final = 3
+"""The same where nobody does."""
+_TIDYING: Final = 60.0
+"""How many seconds pytest may take to put a finished requirement away: objects of the candidate's go then."""
 
 
 class Worker:
-    """A pytest plugin for the process in which requirements run.
-
-    Args:
-        stacks: The folder for the stacks of a death, where this is a worker that may die and be replaced;
-            None where it is the user's own process, which no time limit may end.
-    """
-
-    def __init__(self, stacks: Path | None) -> None:
-        self._hung: IO[str] | None = None
-        if stacks is not None:
-            stacks.mkdir(exist_ok=True)
-            self._hung = (stacks / HUNG).open("w")
-            self._died = (stacks / DIED).open("w")
-            faulthandler.enable(self._died)
+    """A pytest plugin for the process in which requirements run: the user's own, which nothing may end."""
 
     @contextmanager
-    def limited(self, seconds: float) -> Iterator[None]:
-        """End this process if the block takes longer, with every thread's stack left in the folder.
+    def limited(self, item: str, seconds: float, *, making: bool = False) -> Iterator[None]:
+        """Run a block that may take so many seconds.
 
-        The watch is a thread of C: neither a hung extension that holds the interpreter's lock nor a candidate
-        that swallows every exception keeps it from ending the process.
+        Args:
+            item: The pytest node id of the requirement.
+            seconds: The limit; time in which the process waits for a processor does not count.
+            making: Whether it makes the candidate, rather than holding it to the requirement.
         """
-        if self._hung is None:
-            yield
-            return
-        faulthandler.dump_traceback_later(seconds, exit=True, file=self._hung)
-        try:
-            yield
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+        del item, seconds, making
+        yield
 
     def give_up(self, why: str) -> None:
-        """End this process, which is of no more use, and let another take over; not the user's own."""
-        if self._hung is not None:
-            self._died.write(why + "\n")
-            self._died.flush()
-            os._exit(1)
+        """End a process in which nothing more can be run, and let another take over."""
+
+    def retire(self) -> None:
+        """Let another process take over from the next requirement on."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -72,35 +61,104 @@ class Worker:
         return report
 
 
-def post_mortem(stacks: Path) -> tuple[bool, list[str]]:
-    """Whether a dead worker was ended by its time limit, and the stack of the requirement in it.
+class MortalWorker(Worker):
+    """A worker that may die and be replaced.
 
-    The stack comes as faulthandler writes it, innermost frame first, without our own frames and without the
-    other threads; where no thread is in a requirement they are all there.
+    Args:
+        folder: For its stacks, and for what it says to the process that watches it.
+        quiet: Whether to throw away what the candidate prints.
+        replaceable: Whether another process can take over what this one has not begun.
     """
-    hung = _lines(stacks / HUNG)
-    return (True, _of_the_requirement(hung)) if hung else (False, _of_the_requirement(_lines(stacks / DIED)))
+
+    def __init__(self, folder: Path, *, quiet: bool, replaceable: bool) -> None:
+        folder.mkdir(exist_ok=True)
+        self._pid = os.getpid()
+        self._replaceable = replaceable
+        self._spent = False
+        self._saying = Saying(folder)
+        self._hung = (folder / HUNG).open("w")
+        self._died = (folder / DIED).open("w")
+        faulthandler.enable(self._died)
+        if can_be_read():
+            faulthandler.register(DUMP, self._hung, all_threads=True, chain=True)
+        die_with_the_parent()
+        self._quiet = quiet
+
+    @contextmanager
+    def limited(self, item: str, seconds: float, *, making: bool = False) -> Iterator[None]:
+        """Run a block; end this process if it takes longer, with every thread's stack left in the folder.
+
+        The process that watches ends it. Should that fail, a thread of C does: neither a hung extension that
+        holds the interpreter's lock nor a candidate that swallows every exception keeps it from that.
+        """
+        if self._spent:
+            # nothing was said yet, so that the requirement goes to another worker
+            os._exit(0)
+        self._limit(item, seconds, making=making)
+        try:
+            with _deaf_to_interrupts(), _output_thrown_away() if self._quiet else nullcontext():
+                yield
+        finally:
+            if os.getpid() != self._pid:
+                # a child that the candidate forked, and that came back
+                os._exit(0)
+            self._limit(item, _TIDYING)
+
+    def _limit(self, item: str, seconds: float, *, making: bool = False) -> None:
+        patience = _PATIENCE if can_be_read() else _ALONE
+        self._saying.say(item, seconds, making=making)
+        faulthandler.dump_traceback_later(seconds * patience, exit=True, file=self._hung)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Lift the limit when all is put away: from then on the worker waits for something to do."""
+        done = yield
+        faulthandler.cancel_dump_traceback_later()
+        self._saying.say(item.nodeid, 0)
+        return done
+
+    def give_up(self, why: str) -> None:
+        """End this process, whose requirement is to blame for that."""
+        self._died.write(why + "\n")
+        self._died.flush()
+        os._exit(1)
+
+    def retire(self) -> None:
+        """Let another process take over from the next requirement on."""
+        self._spent = self._replaceable
 
 
-def _of_the_requirement(lines: list[str]) -> list[str]:
-    head = lines[:1]
-    for block in _blocks(lines[1:]):
-        ours = next((number for number, line in enumerate(block) if _JUDGE in line), None)
-        if ours is not None:
-            return head + block[:ours]
-    return lines
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ignore SIGINT: a terminal sends it to every process, and the one that reports ends the others.
 
-
-def _blocks(lines: list[str]) -> list[list[str]]:
-    """The parts that empty lines set apart: one for each thread."""
-    ends = [number for number, line in enumerate(lines) if not line] + [len(lines)]
-    starts = [0, *(end + 1 for end in ends)]
-    return [lines[start:end] for start, end in zip(starts, ends, strict=False)]
-
-
-def _lines(path: Path) -> list[str]:
+    Else a requirement that the user interrupts would look like a candidate that raises KeyboardInterrupt, and
+    a candidate that sends itself the signal like a user who wants no more.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with path.open(errors="replace") as file:
-            return [line.rstrip() for line in file.read(100_000).splitlines()]
-    except OSError:
-        return []
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _output_thrown_away() -> Iterator[None]:
+    """Give the candidate streams of its own: a flood would fill the memory or the disk; it may close them."""
+    before = sys.stdout, sys.stderr
+    with open(os.devnull, "w", encoding="utf-8") as own:  # noqa: PTH123 - a device, no path
+        sys.stdout = sys.stderr = own
+        _connect_to_nothing()
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
+            _connect_to_nothing()
+
+
+def _connect_to_nothing() -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    if nothing > 2:
+        os.close(nothing)
