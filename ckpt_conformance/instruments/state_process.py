@@ -31,6 +31,16 @@ PATCHABLE = (
 )  # fmt: skip
 """The modules and classes in which a function that was replaced is found."""
 
+LAYERS = tuple(
+    kind
+    for kind in vars(torch.nn).values()
+    if isinstance(kind, type) and issubclass(kind, torch.nn.Module) and "forward" in vars(kind)
+)
+"""The layers whose forward is watched: checkpointing is often patched into one."""
+
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+"""The timers of the process; one that goes off ends it unless somebody handles the signal."""
+
 _DESCRIPTORS = (staticmethod, classmethod, property)
 
 
@@ -110,6 +120,35 @@ def put_back_signal_handlers(handlers: Mapping[str, Any]) -> None:
             signal.signal(number, handler)
 
 
+def read_timers() -> tuple[tuple[float, float], ...]:
+    """The seconds to go and the interval of each of `TIMERS`; zeros where it is not set."""
+    return tuple(signal.getitimer(timer) for timer in TIMERS)
+
+
+def put_back_timers(state: tuple[tuple[float, float], ...]) -> None:
+    """Stop what was started, start what was stopped; one that runs on is left alone, whatever its time."""
+    for timer, before, now in zip(TIMERS, state, read_timers(), strict=True):
+        if bool(before[0]) != bool(now[0]):
+            signal.setitimer(timer, *before)
+
+
+def timers_words(before: tuple[tuple[float, float], ...], after: tuple[tuple[float, float], ...]) -> str:
+    """How many timers were started and stopped."""
+    set_before, set_after = ([bool(left) for left, _ in state] for state in (before, after))
+    return "" if set_before == set_after else f"{sum(set_before)} running became {sum(set_after)}"
+
+
+def read_tracing() -> tuple[Any, Any]:
+    """The functions that trace and profile this thread."""
+    return sys.gettrace(), sys.getprofile()
+
+
+def put_back_tracing(state: tuple[Any, Any]) -> None:
+    """Set them again."""
+    sys.settrace(state[0])
+    sys.setprofile(state[1])
+
+
 def read_hooks() -> dict[str, Any]:
     """The replaceable functions and streams of the interpreter."""
     return {f"{owner.__name__}.{name}": getattr(owner, name, None) for owner, name in HOOKS}
@@ -155,6 +194,24 @@ def _patched(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 def _full_name(owner: Any) -> str:
     return owner.__name__ if isinstance(owner, ModuleType) else f"{owner.__module__}.{owner.__qualname__}"
+
+
+def read_forwards() -> dict[Any, Any]:
+    """The forward of each of `LAYERS`."""
+    return {kind: vars(kind).get("forward") for kind in LAYERS}
+
+
+def put_back_forwards(state: Mapping[Any, Any]) -> None:
+    """Undo monkeypatches of a layer's forward."""
+    for kind, forward in state.items():
+        if vars(kind).get("forward") is not forward:
+            kind.forward = forward
+
+
+def forwards_words(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> str:
+    """Which were replaced, by their full names."""
+    names = [f"{_full_name(kind)}.forward" for kind in before if after.get(kind) is not before[kind]]
+    return f"{listed(names)} replaced" if names else ""
 
 
 def read_loaded_modules() -> dict[str, Any]:
@@ -216,12 +273,15 @@ RANDOM_PIECES = (
 PROCESS_PIECES = (
     Piece("loaded modules", read_loaded_modules, put_back_loaded_modules, lost_words),
     Piece("functions", read_namespaces, put_back_namespaces, namespaces_words),
+    Piece("layers", read_forwards, put_back_forwards, forwards_words),
     Piece("interpreter hooks", read_hooks, put_back_hooks, mapping_words),
     Piece("signal handlers", read_signal_handlers, put_back_signal_handlers, mapping_words),
     Piece("warning filters", read_warning_filters, put_back_warning_filters, warning_filters_words),
     Piece("environment", read_environment, put_back_environment, mapping_words),
     Piece("working directory", read_working_directory, put_back_working_directory),
     Piece("import path", read_import_path, put_back_import_path),
+    Piece("timers", read_timers, put_back_timers, timers_words),
+    Piece("tracing", read_tracing, put_back_tracing),
     Piece("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     Piece("garbage collector", read_collector, put_back_collector),
     Piece("threads", read_threads, None, threads_words),
