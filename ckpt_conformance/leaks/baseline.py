@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ckpt_conformance.leaks.model import Leak, LeakReport
+
+_MOST_BYTES: Final = 1 << 20
 
 
 class BaselineError(Exception):
@@ -38,16 +40,26 @@ def load_baseline(path: str | Path) -> tuple[Known, ...]:
         BaselineError: The file cannot be read, or an entry lacks its fingerprint or reason.
     """
     try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+        with Path(path).open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        if len(raw) > _MOST_BYTES:
+            raise BaselineError(f"{path}: larger than 1 MiB, so no baseline")
+        data = tomllib.loads(raw.decode())
+    except (OSError, ValueError, RecursionError) as problem:
         raise BaselineError(f"{path}: {problem}") from problem
-    return tuple(_entry(path, entry) for entry in data.get("leak", ()))
+    entries = data.get("leak", [])
+    if data.keys() - {"leak"} or not isinstance(entries, list):
+        raise BaselineError(f"{path}: it consists of [[leak]] tables, and of nothing else")
+    return tuple(_entry(path, entry) for entry in entries)
 
 
-def _entry(path: str | Path, entry: Mapping[str, Any]) -> Known:
+def _entry(path: str | Path, entry: Any) -> Known:
+    if not isinstance(entry, Mapping):
+        raise BaselineError(f"{path}: it consists of [[leak]] tables, and of nothing else")
     unknown = entry.keys() - {"fingerprint", "reason", "expires"}
     expires = entry.get("expires")
-    if unknown or not entry.get("fingerprint") or not entry.get("reason"):
+    texts = [entry.get(name) for name in ("fingerprint", "reason")]
+    if unknown or not all(isinstance(text, str) and text for text in texts):
         raise BaselineError(f"{path}: a [[leak]] has a fingerprint, a reason and may have expires: {entry}")
     if expires is not None and type(expires) is not date:
         raise BaselineError(f"{path}: expires is a day without quotes, as in expires = 2027-01-31: {entry}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import secrets
 import stat
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -21,6 +24,7 @@ MARKER: Final = ".ckpt-conformance"
 """The file by which a report folder is known as ours."""
 SCRIPTS: Final = "scripts"
 """The part of a report folder that holds the failures' scripts."""
+_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 MOST_BYTES: Final = 64 * 2**20
 """No report that we write is anywhere near this size; what is larger is not read."""
 
@@ -46,6 +50,7 @@ def write_report(run: Run, folder: Path, files: Mapping[str, str] | None = None)
     write_files(texts, folder)
     with _failures_named(folder, "written"):
         _remove_old_scripts(folder, keep=texts.keys())
+        _remove_left_temporaries(folder)
     return folder / REPORT
 
 
@@ -124,6 +129,13 @@ def _remove_old_scripts(folder: Path, keep: Collection[str]) -> None:
             script.unlink()
 
 
+def _remove_left_temporaries(folder: Path) -> None:
+    """Remove what a run left that was killed while it wrote."""
+    for left in folder.glob(".*.tmp"):
+        if _TEMPORARY.fullmatch(left.name) and _is_regular(left):
+            left.unlink()
+
+
 def _place(folder: Path, name: str) -> Path:
     """Where a file of the folder goes; its parents are made, and are real folders, not links out of it."""
     parts = PurePosixPath(name).parts
@@ -180,13 +192,31 @@ def _load(path: Path) -> Any:
     if len(raw) > MOST_BYTES:
         raise ReportError(f"{path} is no report: it is larger than {MOST_BYTES >> 20} MiB")
     try:
-        return json.loads(raw, parse_constant=_refuse_constant)
+        return json.loads(
+            raw, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_once_each
+        )
     except (ValueError, RecursionError) as error:
         raise ReportError(f"{path} is no report: it is not JSON ({str(error)[:200]})") from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:30]} is too large a number")
+    return number
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; what one reader takes for its entry must not be another's."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, number in Counter(name for name, _ in pairs).items() if number > 1)
+        raise ValueError(f"{twice[:50]!r} is there twice")
+    return found
 
 
 @contextmanager

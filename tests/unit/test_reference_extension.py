@@ -77,6 +77,26 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
         _extension.load()
 
 
+def test_a_folder_of_someone_else_is_not_used(tmp_path, monkeypatch):
+    folder = tmp_path / "theirs"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("CKPT_REFERENCE_CACHE", str(folder))
+    own = os.getuid()
+    monkeypatch.setattr(_extension.os, "getuid", lambda: own + 1)
+    with pytest.raises(_extension.BuildError, match="set CKPT_REFERENCE_CACHE"):
+        _extension.load()
+
+
+def test_the_folder_that_is_made_is_the_users_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("CKPT_REFERENCE_CACHE", str(tmp_path / "made"))
+    before = os.umask(0)
+    try:
+        folder = _extension._cache()
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_link_in_place_of_the_folder_is_not_used(tmp_path, monkeypatch):
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import errno
 import json
+from pathlib import Path
 
 import pytest
 
+from ckpt_conformance.leaks import LeakReport
 from ckpt_conformance.report import storage
 from ckpt_conformance.report.folder import report_files
+from ckpt_conformance.report.leaks.files import write_leak_report
 from ckpt_conformance.report.model import ReportError
 from ckpt_conformance.report.storage import claim, read_report, write_report
+from ckpt_conformance.suite.snapshots import SNAPSHOTS, move_snapshots
 from tests.unit.report_samples import FAILING, NASTY, STANDARD, finding, run_of
 
+LEAKS = Path(__file__).parents[2] / "fixtures" / "reports" / "leaks" / "loss-kept.json"
 OTHER = run_of(finding("rng/mask"))
 
 
@@ -95,6 +100,38 @@ def test_a_link_in_place_of_a_folder_is_refused(tmp_path):
     with pytest.raises(ReportError, match="is a symbolic link out of the report folder; remove it"):
         write_report(FAILING, tmp_path / "out", report_files(FAILING, STANDARD))
     assert names_in(elsewhere) == []
+
+
+def test_a_link_in_place_of_a_tests_leak_report_is_refused(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    claim(tmp_path / "out")
+    (tmp_path / "out" / "a-test").symlink_to(elsewhere)
+    report = LeakReport.from_data(json.loads(LEAKS.read_text()))
+    with pytest.raises(ReportError, match="is a symbolic link out of the report folder; remove it"):
+        write_leak_report(report, tmp_path / "out", "a-test")
+    assert names_in(elsewhere) == []
+
+
+def test_a_link_in_place_of_an_old_script_is_left_alone(tmp_path):
+    victim = tmp_path / "victim.py"
+    victim.write_text("precious")
+    write_report(FAILING, tmp_path / "out", report_files(FAILING, STANDARD))
+    (tmp_path / "out" / "scripts" / "old.py").symlink_to(victim)
+    write_report(OTHER, tmp_path / "out", report_files(OTHER, STANDARD))
+    assert victim.read_text() == "precious"
+
+
+def test_snapshots_replace_a_link_and_do_not_follow_it(tmp_path):
+    elsewhere, left = tmp_path / "elsewhere", tmp_path / "left"
+    for folder in (elsewhere, left, tmp_path / "out"):
+        folder.mkdir()
+    (elsewhere / "mine.pickle").write_text("precious")
+    (left / "new.pickle").write_text("record")
+    (tmp_path / "out" / SNAPSHOTS).symlink_to(elsewhere)
+    move_snapshots(left, tmp_path / "out")
+    assert names_in(elsewhere) == ["mine.pickle"]
+    assert names_in(tmp_path / "out" / SNAPSHOTS) == ["new.pickle"]
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", ""])

@@ -44,6 +44,8 @@ def write_leak_report(report: LeakReport, folder: Path, name: str) -> Path:
     """
     claim(folder)
     place = folder / file_name(name)
+    if place.is_symlink():
+        raise ReportError(f"{place} is a symbolic link out of the report folder; remove it")
     files = leak_files(report)
     write_files(files, place)
     if report.leaks:
