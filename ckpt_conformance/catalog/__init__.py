@@ -91,7 +91,6 @@ CATALOG: Final = (
     Entry("liger-tiled-mlp", "small", "liger_tiled", "liger-kernel"),
     Entry("xformers", "small", "xformers", "xformers"),
     Entry("pfn-extras", "pfn_extras", "pfn_extras", "pytorch-pfn-extras"),
-    Entry("returnn", "returnn", "returnn", "returnn"),
     Entry("nanotron", "nanotron", "nanotron", "nanotron"),
     Entry("timm", "timm", "timm", "timm"),
     Entry("veomni", "veomni", "veomni", "veomni"),

@@ -1,9 +1,10 @@
-"""megatron-core's two checkpoint APIs, in `megatron.core.tensor_parallel.random`.
+"""megatron-core's two checkpoint APIs: https://docs.nvidia.com/megatron-core.
 
-The package is run as published. What is set up here is what a machine without a GPU or without triton lacks,
-nothing that a candidate gets right or wrong: the reader of a *CUDA* generator's state answers with 16 bytes
-that mean nothing, and one module of triton kernels for mixture-of-experts stashing, which no checkpoint uses,
-is stood in for. Tried with 0.16.1, which restores by copying, and 0.19.2, which shares storages.
+They are in `megatron.core.tensor_parallel.random`, and run as published. What is set up here is what a
+machine without a GPU or without triton lacks, nothing that a candidate gets right or wrong: the reader of a
+*CUDA* generator's state answers with 16 bytes that mean nothing, and one module of triton kernels for
+mixture-of-experts stashing, which no checkpoint uses, is stood in for. Tried with 0.16.1, which restores by
+copying, and 0.19.2, which shares storages.
 """
 
 from __future__ import annotations

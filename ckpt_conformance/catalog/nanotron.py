@@ -22,10 +22,10 @@ def nanotron() -> Candidate:
     return Candidate.from_function(in_a_method, name="nanotron", distribution="nanotron")
 
 
-def in_a_method(fn: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
-    """Run a region as the checkpointed method of a layer, which names its parameters."""
+def in_a_method(fn: Callable[..., Any], *inputs: Any) -> Any:
+    """Run a region as the checkpointed method of a layer; by position: the layer has names of its own."""
     layer = layer_class()(fn)
-    return layer.methods[len(inputs)](layer, *inputs, **named)
+    return layer.methods[len(inputs)](layer, *inputs)
 
 
 @cache

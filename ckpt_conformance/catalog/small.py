@@ -1,4 +1,4 @@
-"""Packages with one checkpoint function each, which need no file of their own.
+"""Packages with one checkpoint function each, which need no file of their own; each names its documentation.
 
 Tried with torchgpipe 0.0.7, invtorch 0.5.0, torch_remat 0.2.2, spikingjelly 2.0.0, xformers 0.0.35 and
 liger-kernel 0.8.5, which needs triton to be imported.
@@ -18,7 +18,10 @@ from ckpt_conformance.catalog.torch_checkpoint import CAPABILITIES
 
 
 def torchgpipe() -> Candidate:
-    """`torchgpipe.checkpoint.checkpoint(function, input)`: one tensor, or a tuple of tensors."""
+    """`torchgpipe.checkpoint.checkpoint(function, input)`: https://torchgpipe.readthedocs.io.
+
+    It takes one tensor, or a tuple of tensors.
+    """
     from torchgpipe.checkpoint import checkpoint
 
     return Candidate.from_function(
@@ -34,7 +37,7 @@ def invtorch() -> Candidate:
 
 
 def torch_remat() -> Candidate:
-    """`torch_remat.checkpoint()(function)(*args)`.
+    """`torch_remat.checkpoint()(function)(*args)`: https://pypi.org/project/torch-remat.
 
     Its docs rule out nested regions, random state (hooks of the user's do that), and outputs other than a
     tensor or a flat tuple or list of tensors.
@@ -58,7 +61,10 @@ def rematerialized(fn: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def spikingjelly() -> Candidate:
-    """`memopt.checkpointing.checkpoint(function, *args, **kwargs)`: non-reentrant, pytrees in and out."""
+    """`memopt.checkpointing.checkpoint(function, *args, **kwargs)`: https://spikingjelly.readthedocs.io.
+
+    Non-reentrant, pytrees in and out.
+    """
     from spikingjelly.activation_based.memopt.checkpointing import checkpoint
 
     return Candidate.from_function(
@@ -76,7 +82,10 @@ def spikingjelly_module() -> Candidate:
 
 
 def xformers() -> Candidate:
-    """`xformers.checkpoint(function, *args)` with the policy left at its default: nothing is kept."""
+    """`xformers.checkpoint(function, *args)`: https://facebookresearch.github.io/xformers.
+
+    The policy is left at its default: nothing is kept.
+    """
     from xformers import checkpoint
 
     return Candidate.from_function(
@@ -85,7 +94,10 @@ def xformers() -> Candidate:
 
 
 def liger_tiled() -> Candidate:
-    """`liger_kernel.ops.tiled_mlp.apply_tiled_mlp` with one tile: made for an MLP, which has one input."""
+    """`apply_tiled_mlp` with one tile: https://github.com/linkedin/Liger-Kernel.
+
+    It is made for an MLP, which has one input.
+    """
     importlib.import_module("liger_kernel.ops.tiled_mlp")
     return Candidate.from_wrapper(
         partial(running, _run_tiled), name="liger-tiled-mlp", distribution="liger-kernel", remark="one tile"

@@ -93,8 +93,10 @@ def _cause(entry: Mapping[str, Any]) -> Cause:
         Place(tuple(where["candidates"]), tuple(where["requirements"]), where.get("found", ""))
         for where in entry["where"]
     )
-    plain = {name: " ".join(value.split()) for name, value in entry.items() if isinstance(value, str)}
-    lists = {name: tuple(entry.get(name, ())) for name in ("known", "scripts")}
+    plain: dict[str, Any] = {
+        name: " ".join(value.split()) for name, value in entry.items() if isinstance(value, str)
+    }
+    lists: dict[str, Any] = {name: tuple(entry.get(name, ())) for name in ("known", "scripts")}
     return Cause(**plain, **lists, places=places)
 
 

@@ -43,8 +43,7 @@ ENVIRONMENTS: Final = (
         (
             "deepspeed==0.19.8", "fairscale==0.4.13", "transformers==5.24.0", "unsloth_zoo==2026.10.9",
             "torchgpipe==0.0.7", "invtorch==0.5.0", "torch_remat==0.2.2", "spikingjelly==2.0.0",
-            "pytorch-pfn-extras==0.9.0", "returnn==1.20261022.211313",
-            "nanotron==0.4", "accelerate==1.15.0",
+            "pytorch-pfn-extras==0.9.0", "nanotron==0.4", "accelerate==1.15.0",
         ),
         (
             "psutil", "regex", "loguru", "py-cpuinfo", "hjson", "msgpack", "pydantic", "tqdm", "einops",
@@ -55,7 +54,7 @@ ENVIRONMENTS: Final = (
             "deepspeed", "deepspeed-nonreentrant", "deepspeed-tiled-mlp", "fairscale", "fairscale-offload",
             "transformers-reentrant", "transformers-nonreentrant", "unsloth", "unsloth-offload",
             "unsloth-smart", "torchgpipe", "invtorch", "torch-remat", "spikingjelly", "spikingjelly-module",
-            "pfn-extras", "returnn", "nanotron",
+            "pfn-extras", "nanotron",
         ),
     ),
     Environment(

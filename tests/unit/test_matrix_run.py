@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ckpt_conformance import catalog
 from ckpt_conformance.catalog.left_out import LEFT_OUT
 from ckpt_conformance.matrix.environments import ENVIRONMENTS, interpreter
 from ckpt_conformance.matrix.render import write
@@ -101,6 +102,15 @@ def test_the_page_says_what_was_left_out_and_why(matrix: Matrix, tmp_path: Path)
         text = (tmp_path / page).read_text()
         assert all(left.package in text for left in LEFT_OUT)
         assert "Torch not compiled with CUDA enabled" in text
+
+
+PUBLISHED = sorted({entry.module for entry in catalog.entries() if entry.module != "reference"})
+
+
+@pytest.mark.parametrize("module", PUBLISHED)
+def test_an_entry_says_which_version_was_tried(module: str) -> None:
+    source = Path(str(catalog.__file__)).with_name(f"{module}.py").read_text()
+    assert "Tried with" in source
 
 
 def test_a_finding_leads_to_the_scripts_of_its_cause(matrix: Matrix, tmp_path: Path) -> None:
