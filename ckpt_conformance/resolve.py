@@ -159,7 +159,7 @@ def as_candidate(found: Any, name: str, style: Style | None = None) -> Candidate
         # an object rather than what makes one: each use gets a copy of its own
         found = partial(copy.copy, found)
     if not callable(found):
-        raise CandidateError(f"candidate {name!r} is a {type(found).__name__}, which cannot be called")
+        raise CandidateError(f"candidate {name!r} is of type {type(found).__name__}, which cannot be called")
     return Candidate(name=name, style=style, target=found)
 
 

@@ -27,7 +27,7 @@ def _in_a_folder_with_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (["nowhere.to.be:found"], "there is no module 'nowhere'"),
         (["broken:checkpoint"], "importing broken raised SyntaxError: invalid syntax"),
         (["raising:checkpoint"], "importing raising raised ValueError: no luck"),
-        (["mine:number"], "candidate 'mine:number' is a int, which cannot be called"),
+        (["mine:number"], "candidate 'mine:number' is of type int, which cannot be called"),
         (["mine:chekpoint"], "mine has no 'chekpoint'; did you mean checkpoint?"),
         (["mine:"], "write it as pkg.module:attribute"),
         (
