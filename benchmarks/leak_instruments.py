@@ -1,6 +1,6 @@
 """What the leak instruments cost, on heaps of 10^4 to 10^6 objects, beside objgraph and an unguarded step.
 
-Run `python benchmarks/leak_instruments.py`; nothing here is a test.
+Run `python benchmarks/leak_instruments.py`, or with the sizes of the heaps; nothing here is a test.
 """
 
 from __future__ import annotations
@@ -23,42 +23,41 @@ from ckpt_conformance.instruments.trace.explain import trace_all
 from ckpt_conformance.instruments.trace.walk import Walk, undisturbed
 from ckpt_conformance.leaks import leak_guard
 
-DEPTH = 12
 STEP = 0.05
+KEPT: list[Any] = []
+"""The root of what is buried: objgraph is told to look for it."""
+HOPS = (6, 8, 10)
+SHARING = (0, 100, 1000)
 
 
-class Part:
-    """An object with others below it, and a registry that it shares with others."""
+class Stage:
+    """A link of the chain that a tensor is buried in: two references to the next."""
 
-    def __init__(self, registry: list[Part]) -> None:
-        self.registry = registry
-        self.children: list[Any] = []
-        registry.append(self)
+    def __init__(self, below: object) -> None:
+        self.held = [below]
 
 
-def heap(objects: int) -> list[Part]:
-    """About so many objects that the collector tracks, each fifth one a `Part`."""
-    parts: list[Part] = []
-    for number in range(objects // 5):
-        part = Part(parts)
-        part.children.append([number, {"index": [number]}])
-    return parts
+def samples(number: int, config: object) -> list[dict[str, Any]]:
+    """A data set as a loader keeps it: four containers a sample, all of which share one configuration."""
+    return [{"ids": [at], "meta": {"index": [at]}, "config": config} for at in range(number)]
 
 
-def bury(crossed: int) -> weakref.ref[torch.Tensor]:
-    """Hide a tensor `DEPTH` parts below a root, among others that refer to the top, as callbacks do."""
-    top = part = Part([])
-    for _ in range(DEPTH):
-        below = Part(top.registry)
-        part.children.append(below)
-        part = below
-    part.children.append(torch.ones(3))
-    top.children += [Part(top.registry) for _ in range(crossed)]
-    BURIED.append(top)
-    return weakref.ref(part.children[-1])
+def heap(objects: int) -> list[Any]:
+    """About so many objects that the collector tracks: a model's modules, and a data set's samples."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(objects // 1000)))
+    return [model, samples(objects // 4, {"name": "shared by all of these, and no way to the tensor"})]
 
 
-BURIED: list[Part] = []
+def bury(hops: int, sharing: int) -> weakref.ref[torch.Tensor]:
+    """Hide a tensor so many references below a root; so many samples share an object half-way down."""
+    tensor = torch.ones(3)
+    link: object = tensor
+    for depth in range(hops // 2):
+        link = Stage(link)
+        if depth == 1:
+            KEPT.append(samples(sharing, link))
+    KEPT.insert(0, link)
+    return weakref.ref(tensor)
 
 
 def seconds(run: Callable[[], Any], times: int = 3) -> float:
@@ -73,24 +72,33 @@ def seconds(run: Callable[[], Any], times: int = 3) -> float:
 
 def measure(objects: int) -> None:
     """Print the figures for one size of heap; each by CPU time, as other processes may run."""
-    parts = heap(objects)
+    gc.collect()
+    before = len(gc.get_objects())
+    kept = heap(objects)
     tensors = [torch.empty(2) for _ in range(objects // 100)]
     gc.collect()
-    made, tracked = len(parts) * 5, len(gc.get_objects())
+    tracked = len(gc.get_objects())
     census = seconds(take_census)
     say(
-        f"{made:>8} made, {tracked:>8} tracked, {len(tensors):>6} tensors: census {census:.3f} s, "
-        f"{bytes_per_object():.0f} bytes per object walked"
+        f"{tracked - before:>8} made, {tracked:>8} tracked, {len(tensors):>6} tensors: "
+        f"census {census:.3f} s, {bytes_per_object():.0f} bytes per object walked"
     )
-    for crossed in (0, 400, 2000):
-        BURIED.clear()
-        buried = bury(crossed)
-        ours = seconds(partial(_trace, buried))
-        theirs = seconds(partial(_chain, buried), 1)
-        say(
-            f"    {crossed:>4} cross-references: trace {ours:.2f} s, "
-            f"objgraph {theirs:.2f} s, {theirs / ours:.1f} times"
-        )
+    for hops in HOPS:
+        for sharing in SHARING:
+            compare(hops, sharing)
+    del kept
+
+
+def compare(hops: int, sharing: int) -> None:
+    """Print what the same path costs the trace and objgraph, in one process and on one heap."""
+    KEPT.clear()
+    buried = bury(hops, sharing)
+    ours = seconds(partial(_trace, buried))
+    theirs = seconds(partial(_chain, buried), 1)
+    say(
+        f"    {hops:>2} hops, {sharing:>4} samples share an object on the way: trace {ours:.2f} s, "
+        f"objgraph {theirs:.2f} s, {theirs / ours:.1f} times"
+    )
 
 
 def _trace(buried: weakref.ref[torch.Tensor]) -> None:
@@ -98,7 +106,7 @@ def _trace(buried: weakref.ref[torch.Tensor]) -> None:
 
 
 def _chain(buried: weakref.ref[torch.Tensor]) -> None:
-    assert objgraph.find_backref_chain(buried(), _is_root, max_depth=60)[0] is BURIED
+    assert objgraph.find_backref_chain(buried(), _is_root, max_depth=60)[0] is KEPT
 
 
 def say(line: str) -> None:
@@ -108,7 +116,7 @@ def say(line: str) -> None:
 
 
 def _is_root(value: Any) -> bool:
-    return value is BURIED
+    return value is KEPT
 
 
 def bytes_per_object() -> float:
@@ -148,5 +156,5 @@ def guarded() -> None:
 
 if __name__ == "__main__":
     guarded()
-    for size in (10**4, 10**5, 10**6):
+    for size in map(int, sys.argv[1:] or (10**4, 10**5, 10**6)):
         measure(size)

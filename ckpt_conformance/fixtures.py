@@ -44,6 +44,11 @@ def _record(item: pytest.Item, report: LeakReport) -> None:
     from ckpt_conformance.report.leaks.junit import junit_properties
 
     item.user_properties += junit_properties(report)
+    if report.leaks and not report.new:
+        from ckpt_conformance.leaks.text import as_text
+
+        # nothing is raised for what is late or known, so this is where a log can show it (-rA)
+        item.add_report_section("call", "ckpt_leaks", as_text(report))
     folder = item.config.getoption("ckpt_leak_report")
     if folder:
         from ckpt_conformance.report.leaks.files import write_leak_report

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ckpt_conformance.instruments.trace.native import raw_saved, saved_data
+from ckpt_conformance.instruments.trace.native import Sort, raw_saved, saved_data, sort_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Census:
     Attributes:
         tensors: Tensors that have a Python object, gradients not among them. A tensor that a graph alone had
             gets one when it is looked at.
-        nodes: Nodes of the graphs that those tensors are the ends of.
+        nodes: Nodes of the graphs that those tensors are the ends of, and of those whose nodes Python holds.
         bytes: Bytes of all memory found: of the tensors, their gradients and what their graphs saved. Memory
             that several storages share counts once.
         grad_bytes: Bytes of the gradients of leaves.
@@ -66,15 +66,23 @@ def take_census(
     objects = gc.get_objects()
     types = Counter(map(type, objects)) if with_types else {}
     visible = tensors_among(objects)
+    held = nodes_among(objects)
     del objects
     visible += also
     with torch._C.DisableTorchFunctionSubclass():
-        return _count(visible, None if device is None else torch.device(device), hidden, _named(types))
+        where = None if device is None else torch.device(device)
+        return _count(visible, held, where, hidden, _named(types))
 
 
 def tensors_among(objects: list[Any]) -> list[Tensor]:
     """The tensors in a list, found by their type alone: no attribute of any object is looked at."""
     return list(compress(objects, map(_tensor_types().__contains__, map(type, objects))))
+
+
+def nodes_among(objects: list[Any]) -> list[Any]:
+    """The autograd nodes in a list, which a program can keep without any tensor of the graph."""
+    kinds = {kind for kind in set(map(type, objects)) if sort_of(kind) is Sort.NODE}
+    return list(compress(objects, map(kinds.__contains__, map(type, objects)))) if kinds else []
 
 
 def _tensor_types() -> set[type]:
@@ -99,11 +107,13 @@ def _named(types: dict[type, int]) -> dict[str, int]:
     return dict(named)
 
 
-def _count(visible: list[Tensor], device: torch.device | None, hidden: bool, types: dict[str, int]) -> Census:
+def _count(
+    visible: list[Tensor], held: list[Any], device: torch.device | None, hidden: bool, types: dict[str, int]
+) -> Census:
     seen = _Memory(device)
     seen.add(visible)
-    held = seen.total()
-    nodes = reachable_nodes(visible)
+    by_tensors = seen.total()
+    nodes = reachable_nodes(visible, held)
     gradients = _Memory(device)
     grads = list(_gradients(visible))
     gradients.add(grads)
@@ -115,7 +125,7 @@ def _count(visible: list[Tensor], device: torch.device | None, hidden: bool, typ
     return Census(
         tensors=sum(1 for tensor in visible if id(tensor) not in known and seen.is_on_device(tensor)),
         nodes=len(nodes),
-        bytes=max(seen.total(), held),
+        bytes=max(seen.total(), by_tensors),
         grad_bytes=gradients.total(),
         hidden_bytes=seen.total() - with_gradients,
         allocated=allocated_bytes(device),
@@ -159,10 +169,11 @@ class _Memory:
         return tensor.device.type == wanted.type and wanted.index in (None, tensor.device.index)
 
 
-def reachable_nodes(tensors: Iterable[Tensor]) -> set[Any]:
-    """The autograd nodes that the graphs of some tensors consist of; nothing is unpacked."""
+def reachable_nodes(tensors: Iterable[Tensor], held: Iterable[Any] = ()) -> set[Any]:
+    """The autograd nodes that the graphs of some tensors, and of nodes, consist of; nothing is unpacked."""
     nodes: set[Any] = {tensor.grad_fn for tensor in tensors if tensor.requires_grad and not tensor.is_leaf}
     nodes.discard(None)
+    nodes.update(held)
     waiting = list(nodes)
     while waiting:
         for following, _ in waiting.pop().next_functions:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 import torch
 
-from ckpt_conformance.instruments.census import Census
+from ckpt_conformance.instruments.census import Census, unique_bytes
 from ckpt_conformance.instruments.growth import Growth, Trend, judge_growth
 from ckpt_conformance.leaks.baseline import compare, load_baseline
 from ckpt_conformance.leaks.births import BirthLog
 from ckpt_conformance.leaks.columns import Variants, run_columns
 from ckpt_conformance.leaks.facts import Column
-from ckpt_conformance.leaks.kinds import find_leaks
-from ckpt_conformance.leaks.model import Kind, Leak, LeakReport
+from ckpt_conformance.leaks.kinds import Found, find_leaks
+from ckpt_conformance.leaks.model import Leak, LeakReport
+from ckpt_conformance.leaks.passing import SHARE
 from ckpt_conformance.leaks.surroundings import about, blind_spots, command
 from ckpt_conformance.leaks.text import as_text
+from ckpt_conformance.leaks.unexplained import unexplained
 from ckpt_conformance.leaks.watch import StepWatch
 
 QUANTITIES = ("tensors", "bytes", "nodes", "grad_bytes", "allocated")
@@ -46,7 +48,8 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
                 trainer.step(batch)
 
     The loop runs `steps` times. What grows at every step after the warm-up leaks; growth every k-th step is
-    found where the steps cover three such periods. The garbage collector rests meanwhile.
+    found where the steps cover three such periods. A step's graph that the next step frees is reported as
+    late, and does not raise. The garbage collector rests meanwhile.
 
     Args:
         steps: How many steps to run, warm-up included.
@@ -119,9 +122,16 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
             raise LeakError(self.report, every=self._every)
 
     def _begin(self) -> None:
-        """Record births in a step that follows a growing one; where nothing grows, this costs nothing."""
+        """Record births in a step that follows a growing one, or in the last one where steps are late.
+
+        Where nothing of that is seen, this costs nothing.
+        """
         counted = self._watch.censuses[self._warmup - 1 :]
-        if self._records and len(counted) > 1 and _grew(counted[-2], counted[-1]):
+        if not self._records or len(counted) < 2:
+            return
+        is_last = len(self._watch.censuses) == self._steps - 1
+        late = is_last and self._watch.passing.bytes >= SHARE * counted[-1].bytes
+        if late or _grew(counted[-2], counted[-1]):
             self._recording.enter_context(self._births.recording(len(self._watch.censuses) + 1))
 
     def _observe(self) -> None:
@@ -136,7 +146,7 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         began = time.perf_counter()
         growth = self._growth()
         leaking = any(one.leaks for one in growth.values())
-        leaks = self._leaks(growth) if leaking else ()
+        leaks, blind = self._leaks(growth)
         columns = self._columns() if leaking else ()
         report = LeakReport(
             steps=len(self._watch.censuses),
@@ -147,7 +157,7 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
             notes=_notes(growth),
             command=command(),
             columns=columns,
-            blind=blind_spots(self._device),
+            blind=(*blind, *blind_spots(self._device)),
             about=about(),
         )
         self._seconds += time.perf_counter() - began
@@ -159,10 +169,34 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
             name: judge_growth(series, self._warmup) for name, series in levels.items() if None not in series
         }
 
-    def _leaks(self, growth: dict[str, Growth]) -> tuple[Leak, ...]:
+    def _leaks(self, growth: Mapping[str, Growth]) -> tuple[tuple[Leak, ...], tuple[str, ...]]:
+        """The leaks, and how much of the survivors was looked into."""
+        grown = self._grown(growth)
+        late, overlooked = self._late()
+        lost = unexplained(growth, str(self._device or "all"), found=bool(grown.leaks))
+        told = (grown.traced, late.traced, overlooked)
+        return (*grown.leaks, *lost, *late.leaks), tuple(one for one in told if one)
+
+    def _grown(self, growth: Mapping[str, Growth]) -> Found:
+        if not any(one.leaks for one in growth.values()):
+            return Found()
         # what the last step made may rightly live until the next one
-        found = find_leaks(self._watch.survivors(self._warmup, len(self._watch.censuses)), self._births)
-        return tuple(found) or (_without_object(growth),)
+        survivors = self._watch.survivors(self._warmup, len(self._watch.censuses))
+        least = growth["bytes"].per_step
+        return find_leaks(survivors or self._watch.replaced(least) if least else survivors, self._births)
+
+    def _late(self) -> tuple[Found, str]:
+        """What each step passes on to the next, and what of it is too little to tell of."""
+        survivors = self._watch.late(self._warmup)
+        size, least = unique_bytes(one for one, _ in survivors), SHARE * self._watch.censuses[-1].bytes
+        found = find_leaks(survivors, self._births, late=True) if size >= least else Found()
+        leaks = tuple(leak for leak in found.leaks if leak.bytes >= least)
+        little = size - sum(leak.bytes for leak in leaks)
+        if little <= 0:
+            return replace(found, leaks=leaks), ""
+        share = f"less than {SHARE:.0%} of what lives for each holder"
+        told = f"late: {little} bytes of a step's graph are freed in the next step, {share}"
+        return replace(found, leaks=leaks), told
 
     def _columns(self) -> tuple[Column, ...]:
         return run_columns(self._variants, self._steps, self._warmup, self._device)
@@ -188,19 +222,6 @@ class Steps:
             self._begin()
             yield step
             self._ended()
-
-
-def _without_object(growth: dict[str, Growth]) -> Leak:
-    name, worst = next((name, one) for name, one in growth.items() if one.leaks)
-    return Leak(
-        kind=Kind.NO_OBJECT,
-        fingerprint="0" * 12,
-        root="only native references",
-        root_name="",
-        holder=f"nothing that could be seen ({name} grow)",
-        trace="",
-        bytes=worst.levels[-1] - worst.levels[worst.warmup - 1],
-    )
 
 
 def _notes(growth: dict[str, Growth]) -> tuple[str, ...]:

@@ -16,15 +16,16 @@ from ckpt_conformance.instruments.watch import StorageWatch
 from ckpt_conformance.leaks.births import BirthLog
 from ckpt_conformance.leaks.facts import Birth, Remedy, Retained, TensorFacts
 from ckpt_conformance.leaks.follow import hops_of, objects_of
+from ckpt_conformance.leaks.look import Look, look_of
 from ckpt_conformance.leaks.model import Kind, Leak, Step
 from ckpt_conformance.leaks.remedies import dropping, general_remedies
 from ckpt_conformance.leaks.retained import Retention, own_memory
 from ckpt_conformance.leaks.verdicts import tensor_facts, verdicts_of
 
 _TRACED = 24
-"""At most so many survivors are traced; others that look the same are counted with them."""
+"""At most so many survivors are traced, each for all that look the same; the report says what was left."""
 
-_Key = tuple[object, ...]
+_Key = tuple[bool, Look]
 
 
 @dataclass
@@ -55,12 +56,36 @@ class _Group:
     members: list[_Lookalikes] = field(default_factory=list)
 
 
-def find_leaks(survivors: list[tuple[Tensor, int]], births: BirthLog | None = None) -> list[Leak]:
-    """The leaks that some survivors, each with the step it was born in, make up; the largest first.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of looking into some survivors.
+
+    Attributes:
+        leaks: The leaks, the largest first.
+        traced: How much of them was looked into, as a sentence.
+    """
+
+    leaks: tuple[Leak, ...] = ()
+    traced: str = ""
+
+
+def find_leaks(
+    survivors: list[tuple[Tensor, int]], births: BirthLog | None = None, *, late: bool = False
+) -> Found:
+    """The leaks that some survivors, each with the step it was born in, make up.
 
     The list is emptied, and garbage collected: whoever calls this has counted before.
+
+    Args:
+        survivors: The tensors, and the step of each.
+        births: Where memory was made.
+        late: Whether the next step would free them.
     """
-    looks = _lookalikes(survivors, births or BirthLog())
+    if not survivors:
+        return Found()
+    every = _lookalikes(survivors, births or BirthLog())
+    looks = every[:_TRACED]
+    traced = _told(looks, every)
     born = {id(tensor): step for tensor, step in survivors}
     watch = _watch(survivors)
     _retain(looks, [tensor for tensor, _ in survivors], leave_out=[id(survivors), *map(id, survivors)])
@@ -72,33 +97,37 @@ def find_leaks(survivors: list[tuple[Tensor, int]], births: BirthLog | None = No
     groups: dict[tuple[Kind, str], _Group] = {}
     for look in looks:
         if look.held is not None:
-            kind = _kind(look.held, alive=look.example() is not None)
+            kind = Kind.LATE if late else _kind(look.held, alive=look.example() is not None)
             groups.setdefault((kind, normalized(_holder_of(look.held))), _Group()).members.append(look)
     leaks = [_leak(kind, group.members) for (kind, _), group in groups.items()]
-    return sorted(leaks, key=lambda leak: (-leak.bytes, leak.fingerprint))
+    return Found(tuple(sorted(leaks, key=lambda leak: (-leak.bytes, leak.fingerprint))), traced)
+
+
+def _told(looks: list[_Lookalikes], every: list[_Lookalikes]) -> str:
+    """How much was looked into: one tensor stands for those that look like it, and there is a limit."""
+    tensors = sum(look.count for look in every)
+    if tensors == len(looks):
+        return ""
+    told = f"{len(looks)} of {tensors} surviving tensors were traced, one for each look"
+    rest = every[len(looks) :]
+    if not rest:
+        return f"{told}: the others look like one of them, and are counted with it"
+    size = sum({address: size for look in rest for address, size in look.bytes.items()}.values())
+    left = sum(look.count for look in rest)
+    return (
+        f"{told} for the largest {len(looks)} of {len(every)} looks; {left} tensors on {size} bytes were left"
+    )
 
 
 def _lookalikes(survivors: Sequence[tuple[Tensor, int]], births: BirthLog) -> list[_Lookalikes]:
     gradients = {id(one.grad) for one, _ in survivors if one.is_leaf and one.grad is not None}
     alike: dict[_Key, list[tuple[Tensor, int]]] = {}
     for tensor, step in survivors:
-        alike.setdefault(_key(tensor, is_gradient=id(tensor) in gradients), []).append((tensor, step))
+        alike.setdefault((id(tensor) in gradients, look_of(tensor)), []).append((tensor, step))
     memory = own_memory(tensor for tensor, _ in survivors)
     on_it = {number: (address, size, len(ids)) for address, (ids, size) in memory.items() for number in ids}
     found = [_summed(key, members, births, on_it) for key, members in alike.items()]
-    return sorted(found, key=lambda look: (-sum(look.bytes.values()), look.facts))[:_TRACED]
-
-
-def _key(tensor: Tensor, *, is_gradient: bool) -> _Key:
-    made_by = type(tensor.grad_fn).__name__ if tensor.grad_fn is not None else ""
-    return (
-        is_gradient,
-        tuple(tensor.shape),
-        str(tensor.dtype),
-        str(tensor.device),
-        tensor.requires_grad,
-        made_by,
-    )
+    return sorted(found, key=lambda look: (-sum(look.bytes.values()), look.facts))
 
 
 def _summed(
@@ -108,13 +137,11 @@ def _summed(
     return _Lookalikes(
         example=weakref.ref(example),
         facts=_facts(example),
-        is_gradient=bool(key[0]),
+        is_gradient=key[0],
         count=len(members),
         bytes=dict(on_it[id(tensor)][:2] for tensor, _ in members if id(tensor) in on_it),
         born=tuple(sorted({step for _, step in members})),
-        tensor=tensor_facts(
-            example, is_gradient=bool(key[0]), sharing=on_it.get(id(example), (0, 0, 1))[2] - 1
-        ),
+        tensor=tensor_facts(example, is_gradient=key[0], sharing=on_it.get(id(example), (0, 0, 1))[2] - 1),
         # recording begins once something grows, so the oldest of them may have no record
         birth=next((birth for tensor, _ in members if (birth := births.of(tensor))), None),
     )

@@ -40,9 +40,10 @@ MEANING: Final[Mapping[Kind, str]] = {
     Kind.PYTHON_CYCLE: "freed only when the collector runs; break the cycle",
     Kind.NATIVE_CYCLE: "a cycle through C++ that no collector frees; break the cycle",
     Kind.GRAD_KEPT: "set the leaf's .grad to None once it is collected",
-    Kind.LATE: "freed in the next step",
+    Kind.LATE: "a step's graph is freed only in the next one, and adds to its peak; let go of it sooner",
     Kind.NATIVE_OWNER: "alive with no path from a root and no cycle in sight",
-    Kind.NO_OBJECT: "the allocator's level grows, and no tensor stands for it",
+    Kind.NO_OBJECT: "the level grows, and no tensor that these steps made stands for it; record what the"
+    " allocator does to see who asks for it",
 }
 
 
@@ -154,8 +155,13 @@ class LeakReport:
 
     @property
     def new(self) -> tuple[Leak, ...]:
-        """The leaks that the baseline does not know."""
+        """The leaks that the baseline does not know; what is late is no leak, as it does not grow."""
         return tuple(leak for leak in self.leaks if leak.status is Status.NEW and leak.kind is not Kind.LATE)
+
+    @property
+    def late(self) -> tuple[Leak, ...]:
+        """What each step passes on to the next one, which frees it."""
+        return tuple(leak for leak in self.leaks if leak.kind is Kind.LATE)
 
     @property
     def per_step(self) -> int:

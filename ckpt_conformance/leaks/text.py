@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ckpt_conformance.instruments.growth import Growth, Trend
 from ckpt_conformance.leaks.baseline import baseline_entry
 from ckpt_conformance.leaks.facts import Birth, Column, Remedy, TensorFacts
-from ckpt_conformance.leaks.model import MEANING, Leak, LeakReport, Status
+from ckpt_conformance.leaks.model import MEANING, Kind, Leak, LeakReport, Status
 
 TOP = 10
 """So many leaks are written out unless all are asked for."""
@@ -26,11 +26,18 @@ def as_text(report: LeakReport, *, every: bool = False) -> str:
 
 def verdict(report: LeakReport) -> str:
     """One line: what a step leaves behind, or that it leaves nothing."""
-    if not report.leaks:
-        return f"no leak in {report.steps} steps ({report.warmup} of warm-up)"
+    if len(report.late) == len(report.leaks):
+        return f"no leak in {report.steps} steps ({report.warmup} of warm-up){_late(report)}"
     worst = report.leaks[0]
     amount = f"{report.per_step} bytes more" if report.per_step else "more objects"
     return f"every step keeps {amount}: {worst.kind}, {worst.holder}"
+
+
+def _late(report: LeakReport) -> str:
+    if not report.late:
+        return ""
+    size = sum(leak.bytes for leak in report.late)
+    return f"; late: {size} bytes of each step are freed in the next, {report.late[0].holder}"
 
 
 def _lines(report: LeakReport, *, every: bool) -> Iterator[str]:
@@ -77,7 +84,7 @@ def leak_lines(leak: Leak) -> Iterator[str]:
     if leak.holder and leak.trace.startswith(leak.holder):
         yield f"    {'~' * len(leak.holder)}"
     yield from (f"    {line}" for line in node_lines(leak))
-    yield f"  {leak.objects} tensors, {leak.bytes} bytes, such as {leak.example} -> 1 leak"
+    yield f"  {amount(leak)}{f', such as {leak.example}' if leak.example else ''} -> 1 leak"
     if leak.born:
         yield f"  born in steps {', '.join(map(str, leak.born))}"
     if leak.objects:
@@ -90,9 +97,15 @@ def leak_lines(leak: Leak) -> Iterator[str]:
     if leak.remedies:
         yield "  tried in a child process:"
         yield from (f"    {remedy_line(one)}" for one in leak.remedies)
-    if leak.status is Status.NEW:
+    if leak.status is Status.NEW and leak.kind is not Kind.LATE:
         yield "  to tolerate it, say why in the baseline:"
         yield from (f"    {line}" for line in baseline_entry(leak).splitlines())
+
+
+def amount(leak: Leak) -> str:
+    """How many tensors, on how much memory."""
+    tensors = {0: "no tensor", 1: "1 tensor"}.get(leak.objects, f"{leak.objects} tensors")
+    return f"{tensors}, {leak.bytes} bytes"
 
 
 def node_lines(leak: Leak) -> Iterator[str]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ckpt_conformance.instruments.census import Census, take_census, tensors_among
+from ckpt_conformance.leaks.passing import Passing, with_graph
 
 
 class StepWatch:
@@ -29,6 +30,9 @@ class StepWatch:
         self._was_on = False
         self._freezes = False
         self.censuses: list[Census] = []
+        self.passing = Passing()
+        self._sizes: set[int] = set()
+        self._larger: list[weakref.ref[Tensor]] = []
 
     def start(self) -> None:
         """Freeze what is there."""
@@ -65,10 +69,17 @@ class StepWatch:
 
     def _note(self, visible: list[Tensor]) -> None:
         step = len(self.censuses)
-        for tensor in visible:
-            known = self._born.get(id(tensor))
-            if known is None or known[0]() is not tensor:
-                self._born[id(tensor)] = weakref.ref(tensor), step
+        fresh = [tensor for tensor in visible if self._step_of(tensor) is None]
+        for tensor in fresh:
+            self._born[id(tensor)] = weakref.ref(tensor), step
+        self.passing.note(fresh)
+        sizes = {id(tensor): tensor.numel() * tensor.element_size() for tensor in fresh}
+        self._larger = [weakref.ref(one) for one in fresh if sizes[id(one)] not in self._sizes]
+        self._sizes.update(sizes.values())
+
+    def _step_of(self, tensor: Tensor) -> int | None:
+        known = self._born.get(id(tensor))
+        return known[1] if known is not None and known[0]() is tensor else None
 
     def _freeze(self, tensors: list[Tensor], *, leaves_only: bool = False) -> None:
         if self._freezes:
@@ -79,6 +90,20 @@ class StepWatch:
         """The tensors that live and were first seen in a step later than one and earlier than another."""
         found = [(seen(), step) for seen, step in self._born.values() if after < step < before]
         return [(tensor, step) for tensor, step in found if tensor is not None]
+
+    def replaced(self, least: float) -> list[tuple[Tensor, int]]:
+        """Tensors of the last step, at least so large, of a size that no step before it made.
+
+        What each step replaces by something larger, such as a cache that is added to, outlives no step.
+        """
+        found = [tensor for tensor in _alive(self._larger) if tensor.untyped_storage().nbytes() >= least]
+        return [(tensor, len(self.censuses)) for tensor in found]
+
+    def late(self, warmup: int) -> list[tuple[Tensor, int]]:
+        """What the last step made of a graph and will be gone at the next one's end, as in each step."""
+        last = len(self.censuses)
+        found = {id(tensor): tensor for tensor in with_graph(self.passing.late(warmup))}
+        return [(tensor, last) for tensor in found.values() if self._step_of(tensor) == last]
 
 
 def _may_have_grad(tensor: Tensor) -> bool:

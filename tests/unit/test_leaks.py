@@ -1,5 +1,4 @@
 import gc
-import threading
 import warnings
 from datetime import date
 
@@ -7,26 +6,26 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from ckpt_conformance.instruments.growth import Trend
+from ckpt_conformance.instruments.growth import Trend, judge_growth
 from ckpt_conformance.leaks import Kind, LeakError, LeakReport, Status, leak_guard
 from ckpt_conformance.leaks.baseline import BaselineError, baseline_entry, load_baseline
-
-
-class Bench:
-    """What seeded leaks keep things on."""
-
-
-BENCH = Bench()
+from ckpt_conformance.leaks.text import as_text
+from ckpt_conformance.leaks.unexplained import unexplained
+from fixtures.leaks.seeded import (
+    BENCH,
+    every_third_step,
+    graph_of_the_previous_step,
+    keep_in_a_thread_local,
+    keep_losses,
+    module_stashes,
+)
 
 
 @pytest.fixture(autouse=True)
 def _empty_bench():
-    vars(BENCH).clear()
-    BENCH.kept = []
-    BENCH.local = threading.local()
-    BENCH.weight = torch.ones(16, requires_grad=True)
+    BENCH.reset()
     yield
-    vars(BENCH).clear()
+    BENCH.reset()
     gc.collect()
 
 
@@ -46,112 +45,6 @@ def leak_of(step, **options):
     return raised.value.report.leaks[0]
 
 
-def keep_losses():
-    BENCH.kept.append((BENCH.weight * 2).exp().sum())
-
-
-def never_remove_a_hook():
-    seen = torch.ones(16)
-    BENCH.weight.register_hook(lambda gradient: gradient + seen)
-
-
-def hook_on_own_output():
-    output = (BENCH.weight * 2).exp()
-    output.register_hook(lambda gradient: gradient * output)
-
-
-class KeepsItsOutput(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.output = x * 2
-        return ctx.output
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 2
-
-
-def ctx_and_output():
-    KeepsItsOutput.apply(BENCH.weight).sum().backward()
-    BENCH.weight.grad = None
-
-
-def saved_hook_keeps_output():
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
-        BENCH.weight.exp()
-
-
-def registry_of_regions():
-    batch = torch.ones(16)
-
-    def recompute():
-        return BENCH.weight * batch
-
-    BENCH.kept.append(recompute)
-
-
-def stash_graph_tensor():
-    hidden = BENCH.weight * 2
-    BENCH.kept.append(hidden)
-    checkpoint(torch.exp, hidden, use_reentrant=False).sum().backward()
-    BENCH.weight.grad = None
-
-
-def grad_of_detached_leaf():
-    leaf = BENCH.weight.detach().clone().requires_grad_()
-    leaf.exp().sum().backward()
-    BENCH.kept.append(leaf)
-
-
-def keep_an_exception():
-    batch = torch.ones(16)
-    try:
-        int(f"no number, {batch.dtype}")
-    except ValueError as error:
-        BENCH.kept.append(error)
-
-
-def keep_in_a_thread_local():
-    BENCH.local.__dict__.setdefault("batches", []).append(torch.ones(16))
-
-
-def python_cycle():
-    cycle = {"batch": torch.ones(16)}
-    cycle["itself"] = cycle
-
-
-SEEDED = [
-    (keep_losses, Kind.HELD, ".kept[*]", "module"),
-    (never_remove_a_hook, Kind.HELD, "._backward_hooks[*].__closure__['seen']", "module"),
-    (
-        hook_on_own_output,
-        Kind.NATIVE_CYCLE,
-        ".__closure__['output']._backward_hooks",
-        "only native references",
-    ),
-    (ctx_and_output, Kind.PYTHON_CYCLE, "<KeepsItsOutputBackward>.output.grad_fn", "only native references"),
-    (saved_hook_keeps_output, Kind.NATIVE_CYCLE, "_raw_saved_result.data.grad_fn", "only native references"),
-    (registry_of_regions, Kind.HELD, ".kept[*].__closure__['batch']", "module"),
-    (stash_graph_tensor, Kind.HELD, ".kept[*]", "module"),
-    (grad_of_detached_leaf, Kind.GRAD_KEPT, ".kept[*]", "module"),
-    (keep_an_exception, Kind.HELD, ".kept[*].__traceback__.tb_frame.f_locals['batch']", "module"),
-    (keep_in_a_thread_local, Kind.HELD, ".local.batches[*]", "thread-local"),
-    (python_cycle, Kind.PYTHON_CYCLE, "<dict>['itself']", "only native references"),
-]
-
-
-@pytest.mark.parametrize(
-    ("step", "kind", "holder", "root"), SEEDED, ids=lambda value: getattr(value, "__name__", "")
-)
-def test_a_seeded_leak_is_named_with_its_kind_and_holder(step, kind, holder, root):
-    from ckpt_conformance.instruments.trace.fingerprint import normalized
-
-    first, second = leak_of(step), leak_of(step)
-    assert (first.kind, first.root) == (kind, root)
-    assert normalized(first.holder).endswith(holder)
-    assert first.fingerprint == second.fingerprint
-
-
 def test_many_objects_of_one_holder_are_one_leak():
     with pytest.raises(LeakError) as raised:
         watch(keep_losses)
@@ -167,32 +60,10 @@ def test_the_bytes_of_a_step_are_told_exactly():
     assert raised.value.report.per_step == 64
 
 
-def test_a_leak_at_every_third_step_is_found_where_the_steps_cover_three_of_them():
-    leak = leak_of(every_third(), steps=14)
-    assert leak.kind is Kind.HELD
-
-
-def every_third():
-    count = iter(range(100))
-
-    def step():
-        if next(count) % 3 == 2:
-            BENCH.kept.append(torch.ones(16))
-
-    return step
-
-
 def test_where_the_steps_are_too_few_for_a_third_step_leak_a_note_says_so():
-    guard = watch(every_third(), steps=8)
+    guard = watch(every_third_step, steps=8)
     assert guard.report.growth["bytes"].trend is Trend.TOO_SHORT
     assert "run more steps" in guard.report.notes[0]
-
-
-def test_a_bounded_cache_is_no_leak():
-    with leak_guard(steps=8) as steps:
-        for number in steps:
-            BENCH.kept = [*BENCH.kept, torch.ones(16)][-2:]
-            assert number < 8
 
 
 def test_a_training_loop_with_adam_and_checkpoint_is_no_leak():
@@ -210,12 +81,12 @@ def test_a_lazy_buffer_of_the_first_steps_is_no_leak():
     with leak_guard() as steps:
         for number in steps:
             if number < 2:
-                BENCH.kept.append(torch.ones(16))
+                BENCH.leaves.append(torch.ones(16))
 
 
 def test_a_known_leak_does_not_raise_and_a_gone_one_is_named(tmp_path):
     leak = leak_of(keep_losses)
-    BENCH.kept.clear()
+    BENCH.losses.clear()
     entries = f'{baseline_entry(leak)}\n[[leak]]\nfingerprint = "abc"\nreason = "old"\n'
     known = tmp_path / "leaks.toml"
     known.write_text(entries.replace('reason = ""', 'reason = "for the plot"'))
@@ -275,4 +146,86 @@ def test_too_few_steps_are_an_error_and_no_pass():
 def test_no_warning_comes_of_looking():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        leak_of(stash_graph_tensor)
+        leak_of(module_stashes)
+
+
+def grow_in_place():
+    if not hasattr(BENCH, "buffer"):
+        BENCH.buffer = torch.zeros(16)
+    BENCH.buffer.data = torch.cat([BENCH.buffer.data, torch.ones(1000)])
+
+
+def test_growth_that_no_new_tensor_stands_for_has_a_fingerprint_of_its_amount_and_pattern():
+    first = leak_of(grow_in_place)
+    BENCH.reset()
+    second = leak_of(grow_in_place)
+    assert (first.kind, first.bytes, first.objects) == (Kind.NO_OBJECT, 16000, 0)
+    assert first.holder == "bytes on all: 2048 to 4096 a step, growing"
+    assert first.fingerprint == second.fingerprint == "e7f264c7f836"
+
+
+def growth_of(**levels):
+    return {name: judge_growth(series, 2) for name, series in levels.items()}
+
+
+def test_what_the_allocator_has_beyond_the_tensors_is_a_leak_of_its_own():
+    growth = growth_of(bytes=[0, 0, 64, 128, 192], allocated=[0, 0, 5064, 10128, 15192])
+    (leak,) = unexplained(growth, "cuda:1", found=True)
+    assert (leak.kind, leak.bytes) == (Kind.NO_OBJECT, 15000)
+    assert leak.holder == "allocated on cuda: 4096 to 8192 a step, growing"
+    (slightly_more,) = unexplained(
+        growth_of(bytes=[0] * 5, allocated=[0, 0, 5100, 10200, 15300]), "cuda:0", found=False
+    )
+    assert slightly_more.fingerprint == leak.fingerprint
+    (larger,) = unexplained(
+        growth_of(bytes=[0] * 5, allocated=[0, 0, 9000, 18000, 27000]), "cuda", found=False
+    )
+    assert larger.fingerprint != leak.fingerprint
+
+
+def test_what_the_found_leaks_explain_is_told_once():
+    growth = growth_of(bytes=[0, 0, 640, 1280], allocated=[0, 0, 1024, 2048])
+    assert unexplained(growth, "cuda", found=True) == ()
+
+
+def test_the_graph_of_the_previous_step_is_late_and_raises_nothing():
+    report = watch(graph_of_the_previous_step).report
+    (leak,) = report.leaks
+    assert report.new == ()
+    assert leak.born == (6,)
+    assert leak.birth.operation == "aten.exp.default"
+    assert leak.remedies[-1].freed == leak.bytes == 256 * 16 * 4
+    assert as_text(report).startswith(
+        "no leak in 6 steps (2 of warm-up); late: 16384 bytes of each step are freed"
+    )
+
+
+def test_a_loss_that_lives_until_the_next_one_is_told_as_too_little_to_look_into():
+    BENCH.leaves.append(torch.ones(1000, requires_grad=True))
+    guard = leak_guard()
+    with guard as steps:
+        for _ in steps:
+            loss = (BENCH.leaves[0] * 2).sum()
+            loss.backward()
+    assert guard.report.leaks == ()
+    assert any(told.startswith("late: 4 bytes of a step's graph") for told in guard.report.blind)
+
+
+def test_a_graph_that_two_steps_share_is_no_late_one():
+    guard = leak_guard(steps=8)
+    with guard as steps:
+        for _ in steps:
+            BENCH.recent.append((BENCH.weight * torch.ones(256, 16)).exp())
+    assert guard.report.leaks == ()
+
+
+def keep_many_shapes():
+    BENCH.leaves.extend(torch.ones(size) for size in range(1, 31))
+
+
+def test_the_report_says_how_many_of_the_survivors_were_traced():
+    with pytest.raises(LeakError) as raised:
+        watch(keep_many_shapes)
+    # 30 sizes in 3 steps; the 6 smallest looks are left, (1 + ... + 6) * 4 bytes in each step
+    told = "24 of 90 surviving tensors were traced, one for each look for the largest 24 of 30 looks"
+    assert raised.value.report.blind[0] == f"{told}; 18 tensors on 252 bytes were left"

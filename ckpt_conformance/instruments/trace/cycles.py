@@ -6,10 +6,12 @@ import gc
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any
 
 from ckpt_conformance.instruments.trace.edges import Edges
 from ckpt_conformance.instruments.trace.labels import fold
+from ckpt_conformance.instruments.trace.roots import is_own
 from ckpt_conformance.instruments.trace.walk import Hop, Walk, hop
 
 _MANY = 100
@@ -157,4 +159,7 @@ def _unrolled(start: int, second: int, after: dict[int, int]) -> list[int]:
 
 
 def _is_ours(value: Any) -> bool:
+    if isinstance(value, FrameType):
+        # an ended frame that still names itself is a cycle too
+        return is_own(value)
     return type(value).__module__.startswith("ckpt_conformance.instruments.trace")

@@ -21,6 +21,7 @@ class Edges:
     def __init__(self) -> None:
         self._native: dict[int, list[Edge]] = {}
         self._owners: list[Any] = []
+        self._into: dict[int, list[Any]] = {}
 
     def of(self, values: list[Any]) -> list[Any]:
         """What some objects refer to, duplicates included; objects that refer to nothing are left out."""
@@ -33,11 +34,9 @@ class Edges:
             kept += [child for _, child in self.native(value)]
         return kept
 
-    def lead_to(self, values: list[Any], ids: AbstractSet[int]) -> bool:
-        """Whether any of some objects refers to one of those with these ids."""
-        if not ids.isdisjoint(map(id, gc.get_referents(*values))):
-            return True
-        return any(id(child) in ids for value in self._with_native(values) for _, child in self.native(value))
+    def owners_of(self, ids: AbstractSet[int]) -> dict[int, Any]:
+        """The objects, of those looked at, that refer natively to one of those with these ids."""
+        return {id(owner): owner for number in ids for owner in self._into.get(number, ())}
 
     def native(self, value: Any) -> list[Edge]:
         """The native references of an object; those to nothing are left out."""
@@ -48,17 +47,21 @@ class Edges:
             found = [(text, child) for text, child in native_edges(value) if child is not None]
             self._native[id(value)] = found
             self._owners.append(value)
+            for _, child in found:
+                self._into.setdefault(id(child), []).append(value)
         return found
 
     def owners(self, target: int) -> int:
         """How many native references to the object of an id were seen."""
-        return sum(1 for edges in self._native.values() for _, child in edges if id(child) == target)
+        return len(self._into.get(target, ()))
 
     def own(self) -> set[int]:
         """The ids of the containers that this keeps its notes in: no holders in their own right."""
         lists = {id(edges) for edges in self._native.values()}
         pairs = {id(edge) for edges in self._native.values() for edge in edges}
-        return lists | pairs | {id(self), id(vars(self)), id(self._native), id(self._owners)}
+        into = set(map(id, self._into.values()))
+        notes = {id(self), id(vars(self)), id(self._native), id(self._owners), id(self._into)}
+        return lists | pairs | into | notes
 
     def _with_native(self, values: list[Any]) -> Iterator[Any]:
         kinds = set(map(type, values))

@@ -26,7 +26,12 @@ def normalized(text: str) -> str:
 
 def fingerprint(kind: str, text: str) -> str:
     """Twelve hexadecimal digits for a kind of leak and the holder's normalized path."""
-    return hashlib.sha256(f"{kind}\n{normalized(text)}".encode()).hexdigest()[:_LENGTH]
+    return digest(kind, normalized(text))
+
+
+def digest(kind: str, text: str) -> str:
+    """Twelve hexadecimal digits for a kind of leak and a text that is the same everywhere as it is."""
+    return hashlib.sha256(f"{kind}\n{text}".encode()).hexdigest()[:_LENGTH]
 
 
 def holder(hops: Iterable[Hop]) -> tuple[Hop, ...]:

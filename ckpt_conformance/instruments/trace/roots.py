@@ -63,9 +63,14 @@ def _frames() -> Iterator[FrameType]:
         frame: FrameType | None = top
         while frame is not None:
             optimized = frame.f_code.co_flags & inspect.CO_OPTIMIZED
-            if optimized and not str(frame.f_globals.get("__name__", "")).startswith(_OWN):
+            if optimized and not is_own(frame):
                 yield frame
             frame = frame.f_back
+
+
+def is_own(frame: FrameType) -> bool:
+    """Whether a frame is one of the instruments' own."""
+    return str(frame.f_globals.get("__name__", "")).startswith(_OWN)
 
 
 def _name_of(frame: FrameType) -> str:

@@ -14,6 +14,8 @@ import gc
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import compress, filterfalse, repeat
+from operator import is_, not_
 from typing import Any
 
 import torch
@@ -22,7 +24,7 @@ from ckpt_conformance.instruments.trace.edges import Edges, chunks
 from ckpt_conformance.instruments.trace.labels import fold, label
 from ckpt_conformance.instruments.trace.roots import Root, RootKind, roots
 
-_WIDE, _NARROW = 4096, 64
+_WIDE, _NARROW = 4096, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Walk:
         self.roots = roots() if beginnings is None else beginnings
         self._layers: list[list[Any]] = []
         self._groups: list[int] = []
+        self._hits: set[int] = set()
         # a set of ids, not of objects: most of them cannot be hashed
         self.visited: set[int] = {id(value) for value in leave_out}
         self.visited |= {id(self), id(vars(self)), id(self.roots), id(self._layers), id(self.edges)}
@@ -93,14 +96,18 @@ class Walk:
                 self._layers.append(layer)
                 self._groups.append(group)
                 found = self._expand(layer)
-                layer = [value for value in found if type(value) is dict]
-                following += [value for value in found if type(value) is not dict]
-            if missing <= self.visited:
-                self._layers.append(following)
-                self._groups.append(group + 1)
-                break
+                layer, others = _parted(found)
+                following += others
+            reached = missing & self.visited
+            if reached:
+                self._hits |= {group, group + 1}
+                missing -= reached
             layer, group = following, group + 1
-        return missing & self.visited
+            if not missing:
+                self._layers.append(layer)
+                self._groups.append(group)
+                break
+        return set(targets) - missing
 
     def _expand(self, layer: list[Any]) -> list[Any]:
         found: list[Any] = []
@@ -110,13 +117,14 @@ class Walk:
 
     def _unseen(self, values: list[Any]) -> list[Any]:
         by_id = dict(zip(map(id, values), values, strict=True))
-        fresh = by_id.keys() - self.visited
-        self.visited |= fresh
-        return [by_id[number] for number in fresh]
+        # in the order in which they were found, which is nearly that of memory, and so is read faster
+        fresh = list(filterfalse(self.visited.__contains__, by_id))
+        self.visited.update(fresh)
+        return list(map(by_id.__getitem__, fresh))
 
     def paths_to(self, targets: Iterable[int]) -> dict[int, Path]:
         """The shortest path to each object that was reached; of several, the first by their texts."""
-        return _Back(self.edges, self.roots, self._layers, self._groups).paths(set(targets))
+        return _Back(self.edges, self.roots, self._layers, self._groups, self._hits).paths(set(targets))
 
     def close(self) -> None:
         """Let go of everything visited."""
@@ -124,6 +132,12 @@ class Walk:
         self.roots = []
         self.edges = Edges()
         self.visited.clear()
+
+
+def _parted(values: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The dictionaries among some objects, and the others."""
+    dicts = list(map(is_, map(type, values), repeat(dict)))
+    return list(compress(values, dicts)), list(compress(values, map(not_, dicts)))
 
 
 _Steps = list[dict[int, Any]]
@@ -134,12 +148,18 @@ class _Back:
     """The way back from some objects: all of their shortest paths, of which one is chosen for each."""
 
     def __init__(
-        self, edges: Edges, beginnings: list[Root], layers: list[list[Any]], groups: list[int]
+        self,
+        edges: Edges,
+        beginnings: list[Root],
+        layers: list[list[Any]],
+        groups: list[int],
+        hits: set[int],
     ) -> None:
         self._edges = edges
         self._roots = beginnings
         self._layers = layers
         self._groups = groups
+        self._hits = hits
 
     def paths(self, targets: set[int]) -> dict[int, Path]:
         """The paths to those of the targets that are in a layer."""
@@ -155,9 +175,9 @@ class _Back:
         """The objects on any shortest path, by layer."""
         wanted: _Steps = [
             {id(value): value for value in layer if id(value) in targets}
-            if not targets.isdisjoint(map(id, layer))
+            if group in self._hits and not targets.isdisjoint(map(id, layer))
             else {}
-            for layer in self._layers
+            for layer, group in zip(self._layers, self._groups, strict=True)
         ]
         for at in range(len(wanted) - 1, 0, -1):
             if wanted[at]:
@@ -174,10 +194,13 @@ class _Back:
 
     def _parents(self, layer: list[Any], wanted: dict[int, Any]) -> dict[int, Any]:
         ids = wanted.keys()
-        found: dict[int, Any] = {}
+        found = self._edges.owners_of(ids)
+        if found:
+            found = {id(value): value for value in layer if id(value) in found}
         for chunk in chunks(layer, _NARROW):
-            if self._edges.lead_to(chunk, ids):
-                found |= {id(value): value for value in chunk if self._edges.lead_to([value], ids)}
+            if not ids.isdisjoint(map(id, gc.get_referents(*chunk))):
+                direct = (one for one in chunk if not ids.isdisjoint(map(id, gc.get_referents(one))))
+                found |= {id(value): value for value in direct}
         return found
 
     def _best(self, steps: _Steps) -> dict[int, _Way]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jinja2 import Template
 
 from ckpt_conformance.leaks.baseline import baseline_entry
-from ckpt_conformance.leaks.model import MEANING, LeakReport, Status
+from ckpt_conformance.leaks.model import MEANING, LeakReport
 from ckpt_conformance.leaks.text import NOT_RECORDED, facts_line, folded, unseen, verdict
 from ckpt_conformance.report.clean import harmless, one_line
 from ckpt_conformance.report.leaks.chart import bytes_chart, size
@@ -30,7 +30,6 @@ def render_leak_html(report: LeakReport) -> str:
         meaning=MEANING,
         unseen=list(unseen(report)),
         not_recorded=NOT_RECORDED,
-        new=Status.NEW,
     )
 
 

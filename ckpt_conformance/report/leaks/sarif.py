@@ -31,7 +31,7 @@ def _rule(kind: Kind) -> dict[str, Any]:
         "id": _id(kind),
         "shortDescription": {"text": f"Each step keeps memory: {kind}"},
         "help": {"text": MEANING[kind]},
-        "defaultConfiguration": {"level": "error"},
+        "defaultConfiguration": {"level": "note" if kind is Kind.LATE else "error"},
     }
 
 
@@ -44,7 +44,7 @@ def _result(leak: Leak, index: int, report: LeakReport) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": _id(leak.kind),
         "ruleIndex": index,
-        "level": "error" if leak.status is Status.NEW else "note",
+        "level": "error" if leak in report.new else "note",
         "message": {"text": evidence(told, 4000)},
         "locations": [{"physicalLocation": _place(leak, report)}],
         "partialFingerprints": {"leak/v1": leak.fingerprint},
