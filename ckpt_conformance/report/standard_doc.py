@@ -16,7 +16,9 @@ from ckpt_conformance.standard.registry import SPEC_VERSIONS, Requirement, requi
 
 _GENERATED: Final = """\
 This page is generated from the requirements' own docstrings by
-`python -m ckpt_conformance.report.standard_doc docs/standard.md`; do not edit it."""
+`python -m ckpt_conformance.report.standard_doc docs/standard.md`; do not edit it.
+[Public reports that no requirement names](reports.md) are listed with the reason;
+[the proof table](proof.md) shows that each requirement can fail."""
 _CAPABILITIES: Final = """\
 What a candidate may leave out by refusing clearly, before any damage. Declaring one turns a refusal into a
 failure."""
