@@ -79,7 +79,7 @@ def explain(requirement: Requirement, proof: Sequence[Fault] | None = None) -> s
         _filled(requirement.sentence),
         "\n".join(f"{label + ':':<12}{text}" for label, text in whom(requirement)),
         "Why it matters\n" + _filled(requirement.why, "  "),
-        "How a passing implementation does it\n" + _filled(requirement.how, "  "),
+        "How a passing implementation does it\n" + _filled(_capital(requirement.how), "  "),
         "Where it comes from\n" + "\n".join(f"  {_source(source)}" for source in requirement.sources),
     ]
     if broken_by:
@@ -104,6 +104,10 @@ def whom(requirement: Requirement) -> Iterator[tuple[str, str]]:
         yield "run", "with --level full only"
     if requirement.slow is not None:
         yield "slow", requirement.slow
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _filled(text: str, margin: str = "") -> str:

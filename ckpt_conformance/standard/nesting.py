@@ -78,7 +78,7 @@ def three_levels(candidate: Candidate, lab: Lab) -> None:
 
     What works for a pair can be a special case: a flag instead of a stack.
 
-    How: as for two; no step may know how deep it is.
+    How: keep each region's frame by itself; no step may know how deep it is.
     """
     _expect_nested(candidate, [candidate] * 3, lab)
 
@@ -189,7 +189,7 @@ def sequence_inside_a_region(candidate: Candidate, lab: Lab) -> None:
     The recompute of the outer region runs the inner forwards again, and their recomputes follow while the
     outer backward is still going.
 
-    How: as for two levels; inner uses of the first run and of the second are different uses.
+    How: give each use a frame of its own; the inner uses of the first run and of the second differ.
     """
     _expect_program(candidate, lab, lambda by, x: by.run(Region(lambda x: _chain(by, x), (x,))))
 

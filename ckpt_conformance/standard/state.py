@@ -246,7 +246,7 @@ def dispatch_modes(candidate: Candidate, lab: Lab) -> None:
     Replacing random operations by recorded ones, or arithmetic by emulated one, is done by such modes. A
     recompute without the mode gives gradients of another function, and nothing says so.
 
-    How: as for function modes; a dispatch mode is pushed on its own stack.
+    How: keep the stack of dispatch modes and push what is missing around the recompute, or refuse.
     """
     expected, found = (_with_mode(who, lab, SineDispatchedAsCosine) for who in (PLAIN, candidate))
     expect_same_tensor("gradient of the input", expected, found)

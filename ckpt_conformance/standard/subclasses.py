@@ -167,7 +167,7 @@ def distributed_tensors(candidate: Candidate, lab: Lab) -> None:
     Fully sharded and tensor-parallel models have DTensor parameters. One process is enough to see whether
     they survive: they are wrapper subclasses with a mesh and placements.
 
-    How: as for every wrapper subclass.
+    How: never take a tensor for its storage: detach and save the wrapper, mesh and placements included.
     """
     import torch.distributed as dist
     from torch._C._distributed_c10d import HashStore

@@ -169,12 +169,14 @@ def in_place_on_saved_tensor_inside(candidate: Candidate, lab: Lab) -> None:
 
 @requirement("versions/in-place-through-a-view-inside", MUST, since="2026.12", source="pytorch/pytorch#96319")
 def in_place_through_a_view_inside(candidate: Candidate, lab: Lab) -> None:
-    """The same through a view, and under a dispatch mode: an error or right gradients.
+    """A saved tensor changed through a view within the region, or under a mode, gives right gradients or an
+    error.
 
     A view made below autograd, as a dispatch mode sees it, shares the storage but not the version counter. A
     cache that a mode fills keeps such tensors, and a later change through the other one stays unseen.
 
-    How: as above; and cache only tensors that share the version counter of what they stand for.
+    How: check the version of what is handed over when it is used, and cache only tensors that share the
+    version counter of what they stand for.
     """
     with _Watching():
         _expect_inside(candidate, lab, lambda saved: saved[1:3])

@@ -32,7 +32,7 @@ def test_explain_tells_all():
         "  Wrong values teach nothing.",
         "",
         "How a passing implementation does it",
-        "  compute them.",
+        "  Compute them.",
         "",
         "Where it comes from",
         "  pytorch/pytorch#14253  https://github.com/pytorch/pytorch/issues/14253",

@@ -50,7 +50,7 @@ def inputs(candidate: Candidate, lab: Lab) -> None:
 
     Alternating updates ask for one network's gradients and must not touch the other's.
 
-    How: as for autograd.grad.
+    How: keep the original graph, or check `torch.autograd._is_checkpoint_valid()` and raise.
     """
 
     def program(which: Candidate, device: torch.device) -> dict[str, Tensor | None]:

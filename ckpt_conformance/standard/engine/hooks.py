@@ -56,7 +56,7 @@ def parameter_in_two_regions(candidate: Candidate, lab: Lab) -> None:
     Weight sharing is common, and optimizers that step inside the hook, or reducers that send from it, work on
     half a gradient and then on the other half.
 
-    How: as above: one accumulation per backward.
+    How: let the outer graph's backward accumulate, once; run no backward of its own inside a region.
     """
 
     def program(which: Candidate, bench: Lab, log: Log) -> None:
@@ -123,7 +123,7 @@ def hook_that_changes_a_gradient(candidate: Candidate, lab: Lab) -> None:
     Gradient scaling and reversal are written like this; twice applied, or not at all, they train another
     model.
 
-    How: as above.
+    How: go back through exactly one of the two graphs, and hand its gradients on as they are.
     """
 
     def program(which: Candidate, device: torch.device) -> dict[str, Tensor | None]:

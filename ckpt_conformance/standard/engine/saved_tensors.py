@@ -93,7 +93,7 @@ def saving_on_cpu(candidate: Candidate, lab: Lab) -> None:
 
     It is torch's own way to offload what checkpointing leaves, the regions' inputs.
 
-    How: as for other hooks; bring a tensor back to the device it came from, not to the default one.
+    How: leave hooks that are active alone, and bring a tensor back to the device it came from.
     """
     _expect_right_around(candidate, lab, save_on_cpu)
     _expect_right_inside(candidate, lab, save_on_cpu)

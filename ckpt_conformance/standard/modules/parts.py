@@ -109,7 +109,7 @@ def adapter_alone_trains(candidate: Candidate, lab: Lab) -> None:
     Low-rank adaptation with a frozen embedding: no input of the first layer needs a gradient. The loss then
     has none at all, and users are told to make their inputs require grad.
 
-    How: as for every region whose inputs need no grad: hook what the region saves.
+    How: join the graph by what the region saves, not by whether an input needs a gradient.
     """
     expect_like_plain(candidate, lab, adapted)
 

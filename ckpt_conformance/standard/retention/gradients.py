@@ -97,7 +97,7 @@ def gradients_with_a_stashed_tensor(candidate: Candidate, lab: Lab) -> None:
     Modules keep an auxiliary loss, router logits or a last hidden state for later. That is one tensor; with a
     careless checkpoint it is the recomputed graph with the gradients of all inputs.
 
-    How: as for a context cycle: `.grad` of the detached inputs is None once it was handed over.
+    How: set `.grad` of the recompute's detached inputs to None once it was handed over.
     """
     stash: list[Tensor] = []
     kept = Kept()

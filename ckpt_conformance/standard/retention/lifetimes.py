@@ -141,7 +141,7 @@ def graph_nodes(candidate: Candidate, lab: Lab) -> None:
     A node holds its inputs' nodes and so the whole graph upstream: one that survives keeps much more than
     itself, and a tensor census does not see it.
 
-    How: as for tensors: no stored tensor with a graph, no kept node.
+    How: store recomputed tensors without their graph, and keep no node.
     """
     nodes, weight = NodeWatch(), lab.tensor(ELEMENTS, seed=1)
 

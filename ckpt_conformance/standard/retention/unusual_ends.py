@@ -160,7 +160,7 @@ def failed_recompute_with_the_graph_alive(candidate: Candidate, lab: Lab) -> Non
 
     The caller may hold the result while it handles the failure, for a retry or a message.
 
-    How: as above: nothing of a recompute is stored before it has ended.
+    How: store nothing of a recompute before it has ended.
     """
     with quiet(candidate, lab):
         watch = StorageWatch()
