@@ -169,8 +169,7 @@ def in_place_on_saved_tensor_inside(candidate: Candidate, lab: Lab) -> None:
 
 @requirement("versions/in-place-through-a-view-inside", MUST, since="2026.12", source="pytorch/pytorch#96319")
 def in_place_through_a_view_inside(candidate: Candidate, lab: Lab) -> None:
-    """A saved tensor changed through a view within the region, or under a mode, gives right gradients or an
-    error.
+    """A saved tensor changed through a view within the region, or under a mode, is an error or does no harm.
 
     A view made below autograd, as a dispatch mode sees it, shares the storage but not the version counter. A
     cache that a mode fills keeps such tensors, and a later change through the other one stays unseen.
