@@ -58,6 +58,8 @@ def main() -> int:
         commands = ([*install, "ckpt-conformance"], ["ckpt-conformance", "run", "stranger:checkpoint"])
         seconds = [timed(list(map(str, command)), place, own) for command in commands]
     print(f"two commands: {' + '.join(f'{one:.1f}' for one in seconds)} = {sum(seconds):.1f} s")
+    used = os.times().children_user + os.times().children_system
+    print(f"CPU time {used:.1f} s, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
     return 1 if sum(seconds) > LIMIT else 0
 
 

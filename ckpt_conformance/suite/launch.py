@@ -103,6 +103,8 @@ def _elsewhere(*_args: Any, **_kwargs: Any) -> NoReturn:
 
 
 def _described(target: str, style: Style | None, device: str, seconds: float) -> dict[str, Any]:
+    # asked through the driver, CUDA could not be used in the child that calls the candidate
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     try:
         named = device_named(device)
         candidate = resolve(target, style)

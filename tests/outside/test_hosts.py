@@ -1,4 +1,7 @@
-"""Three projects that are not ours, each under the ways in which people run pytest."""
+"""Three projects that are not ours, each under the ways in which people run pytest.
+
+With the pytest of the environment that runs this: `tox run -e torch213-pytest84 -- tests/outside` takes another.
+"""
 
 from __future__ import annotations
 
