@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,11 +17,12 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from ckpt_conformance.candidate import Candidate
 from ckpt_conformance.fuzz import prelude
-from ckpt_conformance.fuzz.program import Program, functions
+from ckpt_conformance.fuzz.program import FILE, Program, functions
 from ckpt_conformance.regions import Region
 
 SEED = 20261
 _LEARNING_RATE = 0.125
+_Within: TypeAlias = Callable[[], AbstractContextManager[Any]]
 
 
 @dataclass(slots=True)
@@ -35,10 +38,14 @@ class Sight:
         rng: The generator's state after each forward and each backward.
         runs: How often a region's body was entered.
         heard: How often each counted hook was called.
+        forms: What each region gave its consumer: containers, shapes, dtypes, and values that are no tensors.
+        marks: The names of the attributes that leaves have at the end.
         backwards: How many backwards there were.
-        alive: How many storages that regions made were alive at the end.
-        state: Grad mode, default dtype, autocast and hooks at the end.
+        alive: How many storages that regions made were alive after each backward, while the graph was, and
+            at the end.
+        states: The ambient state after each forward, after each backward and at the end.
         error: What was raised, as type and message, or None.
+        ours: Whether the program itself raised it, over something that it was given.
         stage: How far it came: `forward`, `backward`, `freed graph` or `done`.
     """
 
@@ -50,20 +57,25 @@ class Sight:
     rng: list[Tensor] = field(default_factory=list)
     runs: int = 0
     heard: Counter[str] = field(default_factory=Counter)
+    forms: list[str] = field(default_factory=list)
+    marks: dict[str, list[str]] = field(default_factory=dict)
     backwards: int = 0
-    alive: int = 0
-    state: str = ""
+    alive: list[int] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
     error: tuple[str, str] | None = None
+    ours: bool = False
     stage: str = "forward"
 
 
 @dataclass(slots=True)
 class _Watch:
-    """The storages that regions made, and the hooks that were called; nothing is kept alive."""
+    """The storages that regions made, and the hooks that were called; nothing is kept alive but `kept`."""
 
     runs: int = 0
     heard: Counter[str] = field(default_factory=Counter)
     seen: list[StorageWeakRef] = field(default_factory=list)
+    kept: dict[str, Tensor] = field(default_factory=dict)
+    inside: int = 0
 
     def note(self, *tensors: Tensor) -> None:
         self.runs += 1
@@ -75,27 +87,49 @@ class _Watch:
 
         return count
 
+    def keep(self, label: str, tensor: Tensor) -> None:
+        if tensor.requires_grad:
+            tensor.retain_grad()
+            self.kept[label] = tensor
+
     def alive(self) -> int:
         return len({weak.cdata for weak in self.seen if not weak.expired()})
 
 
-def execute(program: Program, candidate: Candidate) -> Sight:
-    """Run a program, with gc off, from a known random state; what is raised is part of what was seen."""
+def execute(program: Program, candidate: Candidate, within: _Within = contextlib.nullcontext) -> Sight:
+    """Run a program, with gc off, from a known state; what is raised is part of what was seen.
+
+    Args:
+        program: The program.
+        candidate: What runs its regions.
+        within: A context for each forward.
+    """
     sight, watch = Sight(), _Watch()
     setup, step = functions(program)
     leaves = dict(setup())
     _seed()
     with _collection_off():
         try:
-            _steps(program, candidate, lambda run: step(leaves, run, watch.note, watch.hear), leaves, sight)
+            _steps(_Run(program, candidate, step, leaves, within), sight, watch)
             sight.stage = "done"
         except Exception as error:  # noqa: BLE001 - a candidate may raise anything
             sight.error = type(error).__name__, " ".join(str(error).split())[:200]
-        sight.alive = watch.alive()
+            sight.ours = _raised_by_program(error)
+        sight.gradients = {f"{label}, retained": tensor.grad for label, tensor in watch.kept.items()}
+        watch.kept.clear()
+        sight.alive.append(watch.alive())
     sight.runs, sight.heard = watch.runs, watch.heard
-    sight.state = _state()
+    sight.states.append(_state())
     _look_at_leaves(leaves, sight)
+    _put_back()
     return sight
+
+
+def _raised_by_program(error: Exception) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename == FILE
 
 
 @contextlib.contextmanager
@@ -109,34 +143,76 @@ def _collection_off() -> Iterator[None]:
             gc.enable()
 
 
-def _steps(
-    program: Program,
-    candidate: Candidate,
-    step: Callable[..., Tensor],
-    leaves: Mapping[str, Tensor],
-    sight: Sight,
-) -> None:
-    for _ in range(2 if program.plan == "steps" else 1):
-        results = [
-            _forward(program, candidate, step, sight) for _ in range(2 if program.plan == "micro" else 1)
-        ]
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What one run of a program consists of."""
+
+    program: Program
+    candidate: Candidate
+    step: Callable[..., Tensor]
+    leaves: Mapping[str, Tensor]
+    within: _Within
+
+
+def _steps(run: _Run, sight: Sight, watch: _Watch) -> None:
+    plan = run.program.plan
+    for _ in range(2 if plan == "steps" else 1):
+        sight.stage = "forward"
+        results = [_forward(run, sight, watch) for _ in range(2 if plan == "micro" else 1)]
         sight.stage = "backward"
-        _backward(program, sum(results[1:], results[0]), leaves, sight)
+        if plan != "none":
+            with _autocast(run.program, "backward"):
+                _backward(run.program, sum(results[1:], results[0]), run.leaves, sight)
         sight.rng.append(_generators())
-        if program.plan == "steps":
-            _optimize(leaves)
+        sight.states.append(_state())
+        sight.alive.append(watch.alive())
+        del results
+        if plan == "steps":
+            _optimize(run.leaves)
 
 
-def _forward(program: Program, candidate: Candidate, step: Callable[..., Tensor], sight: Sight) -> Tensor:
-    def run(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], consumer: Any) -> Any:
-        return candidate.run(Region(fn, args, kwargs), consumer)
+def _forward(run: _Run, sight: Sight, watch: _Watch) -> Tensor:
+    def call(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], consumer: Any) -> Any:
+        def consume(output: Any) -> Any:
+            if sight.stage == "forward" and watch.inside == 1:
+                sight.forms.append(_form(output))
+            return consumer(output)
 
-    with torch.autocast(prelude.DEVICE, dtype=torch.bfloat16, enabled=program.autocast):
-        result = step(run)
+        watch.inside += 1
+        try:
+            made = run.candidate.run(Region(fn, args, kwargs), consume)
+        finally:
+            watch.inside -= 1
+        if isinstance(made, Tensor):
+            watch.seen.append(StorageWeakRef(made.untyped_storage()))
+        return made
+
+    with run.within(), _autocast(run.program, "forward"):
+        result = run.step(run.leaves, call, watch.note, watch.hear, watch.keep)
     sight.results.append(result.detach().clone())
     sight.needs.append(result.requires_grad)
     sight.rng.append(_generators())
+    sight.states.append(_state())
     return result
+
+
+def _autocast(program: Program, during: str) -> AbstractContextManager[Any]:
+    if not program.autocast or (program.autocast == "backward") != (during == "backward"):
+        return contextlib.nullcontext()
+    dtype = torch.float16 if program.autocast == "float16" else torch.bfloat16
+    return torch.autocast(prelude.DEVICE, dtype=dtype)
+
+
+def _form(output: Any) -> str:
+    """What a region gave, without the values of its tensors."""
+    if isinstance(output, Tensor):
+        return f"{output.dtype}{tuple(output.shape)}"
+    if isinstance(output, dict):
+        return f"{{{', '.join(f'{name!r}: {_form(value)}' for name, value in output.items())}}}"
+    if isinstance(output, (tuple, list)):
+        inside = ", ".join(map(_form, output))
+        return f"({inside},)" if isinstance(output, tuple) else f"[{inside}]"
+    return repr(output)
 
 
 def _backward(program: Program, result: Tensor, leaves: Mapping[str, Tensor], sight: Sight) -> None:
@@ -196,6 +272,7 @@ def _look_at_leaves(leaves: Mapping[str, Tensor], sight: Sight) -> None:
     sight.gradients |= {name: leaf.grad for name, leaf in leaves.items()}
     sight.leaves = {name: leaf.detach() for name, leaf in leaves.items()}
     sight.versions = {name: leaf._version for name, leaf in leaves.items()}
+    sight.marks = {name: sorted(vars(leaf)) for name, leaf in leaves.items()}
 
 
 def _seed() -> None:
@@ -217,5 +294,14 @@ def _state() -> str:
         f"grad mode {torch.is_grad_enabled()}, default {torch.get_default_dtype()},"
         f" autocast {torch.is_autocast_enabled(prelude.DEVICE)}, cache {torch.is_autocast_cache_enabled()},"
         f" function modes {torch._C._len_torch_function_stack()},"
-        f" dispatch modes {torch._C._len_torch_dispatch_stack()}"
+        f" dispatch modes {torch._C._len_torch_dispatch_stack()}, warning filters {len(warnings.filters)}"
     )
+
+
+def _put_back() -> None:
+    """What one program has left changed must not show in the next one."""
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
+    torch.set_autocast_enabled(prelude.DEVICE, False)
+    torch.set_autocast_cache_enabled(True)
+    torch.autograd.set_detect_anomaly(False)

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ckpt_conformance.fuzz import around
+from ckpt_conformance.fuzz.calls import Call, make_call, pack
 from ckpt_conformance.fuzz.operations import OPERATIONS, SAVING
 from ckpt_conformance.fuzz.plain_operations import VIEWS, Operation
-from ckpt_conformance.fuzz.program import PLANS, Plan, Program
+from ckpt_conformance.fuzz.program import PLANS, Autocast, Plan, Program
 from ckpt_conformance.fuzz.values import Choose, Leaves, Scope, Shape, Value
 
 SHAPES: tuple[Shape, ...] = ((4, 6), (6, 4), (2, 4, 6), (4, 4))
 """The inputs' shapes: small, of even extents, so that most operations find a value that fits."""
 
 INPUTS = ("leaf", "leaf", "leaf", "frozen", "index", "complex", "double", "transposed", "offset")
-CALLS = ("positional", "positional", "keyword", "container", "extras")
-PACKS = ("tuple", "dict", "list")
+_AUTOCASTS: tuple[Autocast, ...] = (*("",) * 8, "bfloat16", "bfloat16", "float16", "backward")
 DEEPEST = 3
 """How deep regions may nest."""
 
 _CONSUMER: Mapping[str, Operation] = {**SAVING, **VIEWS}
+_IN_REGIONS = (*OPERATIONS, "region", "region", "inner-backward")
 
 
 def make_program(choose: Choose) -> Program:
@@ -27,21 +29,22 @@ def make_program(choose: Choose) -> Program:
     leaves = Leaves()
     scope = Scope(choose, leaves)
     scope.values = [_input(scope) for _ in range(choose((1, 2, 3)))]
-    _planned_error(scope)
+    leaves.change = choose(around.CHANGES)
+    around.planned_error(scope)
+    around.silent_region(scope)
     results = [_run_region(scope, level=1) for _ in range(choose((1, 1, 1, 2)))]
     made = [value.name for value, _ in results]
     result = f"torch.cat([{', '.join(made)}])" if len(made) > 1 and choose((False, True)) else made[-1]
-    heard = _heard_leaves(scope)
-    plan, autocast = _plan(scope), choose((False, False, False, True))
-    ambient = {"ambient-autocast"} if autocast else set()
+    plan, autocast = _plan(scope), choose(_AUTOCASTS)
+    begin, end = _around(scope, autocast)
     return Program(
         setup=tuple(leaves.lines),
         leaves=tuple(leaves.names),
-        step=(*heard, *scope.lines, f"result = {result}"),
+        step=(*begin, *scope.lines, f"result = {result}", *end),
         plan=plan,
         autocast=autocast,
         depth=max(depth for _, depth in results),
-        features=frozenset({*leaves.features, f"plan-{plan}", *ambient}),
+        features=frozenset({*leaves.features, f"plan-{plan}"}),
     )
 
 
@@ -50,32 +53,15 @@ def _plan(scope: Scope) -> Plan:
     return scope.choose(("once", "once", *(plan for plan in PLANS if plan not in without)))
 
 
-def _planned_error(scope: Scope) -> None:
-    """A region that raises, which the step survives."""
-    given = next((value.name for value in scope.values if value.real), None)
-    if given is None or not scope.choose((False,) * 7 + (True,)):
-        return
-    scope.features.add("planned-error")
-    _define(scope, "failing(x)", ["y = (x * 1.5).sin()", "note(y)", "raise KeyError('planned')"])
-    scope.lines += [
-        "try:",
-        f"    run(failing, ({given},), {{}}, meet)",
-        "except KeyError:",
-        "    hear('the planned error')()",
-    ]
-
-
-def _heard_leaves(scope: Scope) -> list[str]:
-    """Counted hooks on a leaf and on its gradient accumulator."""
-    if not scope.choose((False,) * 5 + (True,)):
-        return []
-    scope.features.add("hooks-on-a-leaf")
-    name = scope.choose(tuple(scope.leaves.names))
-    return [
-        f"if {name}.requires_grad:",
-        f"    {name}.register_hook(hear('hook on {name}'))",
-        f"    {name}.register_post_accumulate_grad_hook(hear('{name} accumulates'))",
-    ]
+def _around(scope: Scope, autocast: Autocast) -> tuple[list[str], list[str]]:
+    """The lines before and after the regions."""
+    hooks, removal = around.heard_leaves(scope)
+    mode, reset = around.anomaly(scope)
+    warm = []
+    if autocast:
+        scope.features.add("backward-autocast" if autocast == "backward" else "ambient-autocast")
+        warm = around.warm_weights(scope)
+    return [*hooks, *mode, *warm], [*removal, *reset]
 
 
 def _input(scope: Scope) -> Value:
@@ -99,20 +85,37 @@ def _run_region(scope: Scope, level: int) -> tuple[Value, int]:
     """Define a region and its consumer and run them; gives the result and how deep the regions in it nest."""
     inputs = [scope.choose(tuple(reversed(scope.values))) for _ in range(scope.choose((1, 1, 2)))]
     number = scope.leaves.name("")
-    arguments = [replace(found, name=f"a{number}_{place}", fresh=False) for place, found in enumerate(inputs)]
-    signature, call, unpacking = _call(scope, inputs, arguments)
+    call = make_call(scope, inputs, number)
     for value in inputs:
         value.fresh = False  # a later run of the region has to see it as it is
-    body = scope.inner(arguments)
+    body = scope.inner(call.arguments)
     _capture(scope, body)
+    _change_argument(body, call, level)
     depth = _body(body, level)
     outputs = _outputs(body)
-    pack, unpack = _pack(scope, outputs, number)
+    packed, unpack = pack(scope, outputs, number)
     noted = ", ".join(value.name for value in body.values if value.name.startswith("v"))
     _define(
-        scope, f"region{number}({signature})", [*unpacking, *body.lines, f"note({noted})", f"return {pack}"]
+        scope,
+        f"region{number}({call.signature})",
+        [*call.lines, *body.lines, f"note({noted})", f"return {packed}"],
     )
-    return _consumer(scope, outputs, number, unpack, call), depth
+    region = f"Called(region{number})" if scope.choose((False,) * 7 + (True,)) else f"region{number}"
+    result = _consumer(scope, outputs, number, unpack, f"{region}, {call.given}", top=level == 1)
+    if level == 1 and scope.leaves.change == "input" and inputs[0].real:
+        around.change(scope, inputs[0])
+    return result, depth
+
+
+def _change_argument(body: Scope, call: Call, level: int) -> None:
+    # what a dataclass hides is the region's own affair, like a counter in a closure
+    if (
+        level == 1
+        and body.leaves.change == "argument"
+        and call.kind != "dataclass"
+        and call.arguments[0].real
+    ):
+        around.change(body, call.arguments[0])
 
 
 def _capture(scope: Scope, body: Scope) -> None:
@@ -127,32 +130,59 @@ def _capture(scope: Scope, body: Scope) -> None:
     body.bind(f"{value.name}.sin()", value.shape, value.kind, grad=value.grad)
 
 
-def _call(scope: Scope, inputs: Sequence[Value], arguments: Sequence[Value]) -> tuple[str, str, list[str]]:
-    """The region's parameter list, the arguments of the call, and the lines that unpack them."""
-    kind = scope.choose(CALLS)
-    scope.features.add(f"call-{kind}")
-    names, given = [value.name for value in arguments], [value.name for value in inputs]
-    if kind == "keyword":
-        pairs = ", ".join(f"{name!r}: {value}" for name, value in zip(names[1:], given[1:], strict=True))
-        return f"{', '.join(names)}, k=None", f"({given[0]},), {{{pairs or repr('k') + ': 2'}}}", []
-    if kind == "container":
-        lines = [f"{', '.join(names)}, = [box['x'], *box['more'][0]]"]
-        return "box", f"({{'x': {given[0]}, 'more': [[{', '.join(given[1:])}], 3]}},), {{}}", lines
-    if kind == "extras":
-        return f"{', '.join(names)}, flag, none", f"({', '.join(given)}, True, None), {{}}", []
-    return ", ".join(names), f"({', '.join(given)},), {{}}", []
-
-
 def _body(scope: Scope, level: int) -> int:
     """Fill a region with operations, and with regions while there is depth left."""
     depth = level
+    if any(value.kind == "int" for value in scope.values):
+        _operate(scope, scope.choose(("embedding", "index")))  # else a region seldom uses its indices
     for _ in range(scope.choose((1, 2, 3, 5, 8))):
-        name = scope.choose(tuple(OPERATIONS) + (("region", "region") if level < DEEPEST else ()))
+        name = scope.choose(_IN_REGIONS if level < DEEPEST else tuple(OPERATIONS))
         if name == "region":
             scope.features.add("nested")
             depth = max(depth, _run_region(scope, level + 1)[1])
-        elif OPERATIONS[name](scope):
-            scope.features.add(name)
+        elif name == "inner-backward":
+            depth = max(depth, _inner_backward(scope, level))
+        else:
+            _operate(scope, name)
+    if level == 1 and scope.leaves.change == "inside":
+        _change_inside(scope)
+    return depth
+
+
+def _operate(scope: Scope, name: str) -> None:
+    if OPERATIONS[name](scope):
+        scope.features.add(name)
+
+
+def _change_inside(scope: Scope) -> None:
+    """Save a value of the region's own, and change it."""
+    value = scope.pick(lambda found: found.own and found.kind == "float")
+    if value is not None:
+        scope.bind(f"{value.name}.sin()", value.shape)
+        around.change(scope, value)
+
+
+def _inner_backward(scope: Scope, level: int) -> int:
+    """A gradient that the region itself asks for, of a region in it, as a gradient penalty does."""
+    value = scope.pick(lambda found: found.kind == "float")
+    if value is None:
+        return level
+    scope.features.add("inner-backward")
+    value.fresh = False
+    start = scope.bind(f"{value.name}.detach().requires_grad_()", value.shape, fresh=False)
+    scope.values.remove(start)  # it is a leaf that no caller knows
+    inner = scope.inner([start])
+    result, depth = _run_region(inner, level + 1)
+    gradient = f"torch.autograd.grad({result.name}.sum(), {start.name}, allow_unused=True)[0]"
+    lines = [*inner.lines, f"penalty = {gradient} if {result.name}.requires_grad else None"]
+    scope.lines += ["with torch.enable_grad():", *lines]
+    scope.indent(len(lines))
+    scope.bind(
+        f"torch.zeros_like({start.name}) if penalty is None else penalty",
+        value.shape,
+        fresh=False,
+        grad=False,
+    )
     return depth
 
 
@@ -167,27 +197,17 @@ def _outputs(scope: Scope) -> list[Value]:
     return outputs
 
 
-def _pack(scope: Scope, outputs: Sequence[Value], number: str) -> tuple[str, str]:
-    """The expression that the region returns, and the line by which the consumer takes it apart."""
-    names = [value.name for value in outputs]
-    taken = ", ".join(f"o{number}_{place}" for place in range(len(outputs)))
-    if len(outputs) == 1 and scope.choose((True, True, False)):
-        return names[0], f"{taken} = out"
-    kind = scope.choose(PACKS)
-    scope.features.add(f"returns-{kind}")
-    if kind == "dict":
-        return f"{{'y': {names[0]}, 'more': ({', '.join([*names[1:], 'None'])},)}}", (
-            f"{taken}, = [out['y'], *out['more'][:-1]]"
-        )
-    opening, closing = ("(", ",)") if kind == "tuple" else ("[", "]")
-    return f"{opening}{', '.join(names)}{closing}", f"{taken}, = out"
-
-
-def _consumer(scope: Scope, outputs: Sequence[Value], number: str, unpack: str, call: str) -> Value:
+def _consumer(
+    scope: Scope, outputs: Sequence[Value], number: str, unpack: str, call: str, *, top: bool
+) -> Value:
     """Define what runs downstream, and run the region through it."""
     body = scope.inner(
         [replace(value, name=f"o{number}_{place}", fresh=False) for place, value in enumerate(outputs)]
     )
+    given = body.values[0]
+    if top and given.real and scope.choose((False,) * 15 + (True,)):
+        scope.features.add("gradient-kept")
+        body.lines.append(f"keep({given.name!r}, {given.name})")
     for _ in range(scope.choose((1, 1, 2, 3))):
         name = scope.choose(tuple(_CONSUMER))
         if _CONSUMER[name](body):
@@ -195,16 +215,21 @@ def _consumer(scope: Scope, outputs: Sequence[Value], number: str, unpack: str, 
     made = [value for value in body.values if value.name.startswith("v")] or _copied(body)
     met = made[-1:] if len(made) == 1 or scope.choose((True, False)) else made
     size = sum(value.size * (2 if value.kind == "complex" else 1) for value in met)
-    names = ", ".join(value.name for value in met)
-    _define(scope, f"consumer{number}(out)", [unpack, *body.lines, f"return meet({names})"])
+    body.lines.append(f"met = meet({', '.join(value.name for value in met)})")
+    if top and scope.leaves.change == "output" and given.real and outputs[0].own:
+        around.change(body, given)
+    _define(scope, f"consumer{number}(out)", [unpack, *body.lines, "return met"])
+    return _run(scope, f"run({call}, consumer{number})", size)
+
+
+def _run(scope: Scope, expression: str, size: int) -> Value:
+    """Bind what the consumer of a region returns, perhaps under no_grad."""
     if scope.choose((True,) * 11 + (False,)):
-        return scope.bind(f"run(region{number}, {call}, consumer{number})", (size,), "double", fresh=False)
+        return scope.bind(expression, (size,), "double", fresh=False)
     scope.features.add("region-under-no-grad")
     scope.lines.append("with torch.no_grad():")
-    result = scope.bind(
-        f"run(region{number}, {call}, consumer{number})", (size,), "double", fresh=False, grad=False
-    )
-    scope.lines[-1] = f"    {scope.lines[-1]}"
+    result = scope.bind(expression, (size,), "double", fresh=False, grad=False)
+    scope.indent()
     return result
 
 

@@ -43,8 +43,15 @@ class Group:
         return frozenset(name for name in self.program.features - _COMMON if not name.startswith("consumer-"))
 
     def explains(self, program: Program, difference: Difference) -> bool:
-        """Whether another program's difference is this one again."""
-        return difference.effect == self.difference.effect and self.cause <= program.features
+        """Whether another program's difference is this one again.
+
+        It has the same effect and all that the smallest program needs; of one and the same error, told in
+        the same words, anything of that.
+        """
+        if difference.effect != self.difference.effect:
+            return False
+        shared = self.cause & program.features
+        return shared == self.cause or (" raises " in difference.aspect and bool(shared))
 
 
 @dataclass(slots=True)
@@ -120,7 +127,7 @@ def _round(
     ask: Callable[[Program], Answer], catch: Catch, examples: int, number: int, late: Callable[[], bool]
 ) -> None:
     """Run Hypothesis until it has shrunk one new difference, or the examples are used up."""
-    shown: dict[str, Group] = {}
+    shown: dict[Program, Group] = {}
     deadline = float("inf")
 
     def tired() -> bool:
@@ -139,9 +146,8 @@ def _round(
     @given(programs())
     def differ(program: Program) -> None:
         nonlocal deadline
-        source = program.to_json()
-        if source in shown:
-            shown[source] = shown.pop(source)  # the newest is the smallest
+        if program in shown:
+            shown[program] = shown.pop(program)  # the newest is the smallest
             _tell()
         if tired():
             return
@@ -155,7 +161,7 @@ def _round(
         if _explained(catch, program, found, count=not shown):
             return
         deadline = min(deadline, time.monotonic() + SHRINKING)
-        shown[source] = Group(program, found)
+        shown[program] = Group(program, found)
         _tell()
 
     try:
@@ -173,10 +179,11 @@ def _explained(catch: Catch, program: Program, found: Difference, *, count: bool
 
 
 def _enter(catch: Catch, group: Group) -> None:
-    """Add a group; one with the same cause is the same fault, seen through other programs."""
+    """Add a group; one that needs no more than a known one is that one again, shown by a smaller program."""
     for known in catch.groups:
-        if known.difference.effect == group.difference.effect and known.cause == group.cause:
-            known.count += 1
+        if group.explains(known.program, known.difference):
+            known.program, known.difference = group.program, group.difference
+            known.count += group.count
             return
     catch.groups.append(group)
 
@@ -186,7 +193,7 @@ def programs(draw: Any) -> Program:
     """Hypothesis's strategy for programs; it shrinks towards each choice's first option."""
 
     def choose(options: Sequence[T]) -> T:
-        place: int = draw(_INDICES[len(options) - 1])
+        place: int = draw(_INDICES[len(options) - 1]) if len(options) > 1 else 0
         return options[place]
 
     return make_program(choose)

@@ -29,9 +29,10 @@ def _autocast_matrix(scope: Scope) -> bool:
     width = value.shape[-1]
     weight = scope.leaves.parameter(width, width)
     enabled = scope.choose(("", ", enabled=False"))
-    scope.lines.append(f"with torch.autocast(DEVICE, dtype=torch.bfloat16{enabled}):")
+    # torch's cache of casts does not tell half precisions apart
+    scope.lines.append(f"with torch.autocast(DEVICE, dtype=torch.bfloat16, cache_enabled=False{enabled}):")
     scope.bind(f"({value.name}.float() @ {weight}).float()", value.shape)
-    scope.lines[-1] = f"    {scope.lines[-1]}"
+    scope.indent()
     return True
 
 
@@ -132,7 +133,7 @@ def _no_grad(scope: Scope) -> bool:
         return False
     scope.lines.append("with torch.no_grad():")
     scope.bind(f"{value.name} * 2", value.shape, value.kind, grad=False)
-    scope.lines[-1] = f"    {scope.lines[-1]}"
+    scope.indent()
     return True
 
 
@@ -153,7 +154,31 @@ def _enable_grad(scope: Scope) -> bool:
     value.fresh = False
     scope.lines += ["with torch.no_grad(), torch.enable_grad():"]
     scope.bind(f"{value.name}.sin()", value.shape, value.kind, grad=value.grad)
-    scope.lines[-1] = f"    {scope.lines[-1]}"
+    scope.indent()
+    return True
+
+
+def _total(scope: Scope) -> bool:
+    value = scope.pick(lambda found: found.real and len(found.shape) > 0)
+    if value is None:
+        return False
+    scope.bind(f"{value.name}.sum()", (), value.kind, grad=value.grad)
+    return True
+
+
+def _parameter_view(scope: Scope) -> bool:
+    """A view of a parameter that the region reaches by closure: returned, it is memory of somebody else's."""
+    scope.bind(f"{scope.leaves.parameter(4, 6)}.transpose(-1, -2)", (6, 4), fresh=False)
+    return True
+
+
+def _constant(scope: Scope) -> bool:
+    """A custom function that knows a frozen leaf by its identity."""
+    value = scope.pick(lambda found: found.kind == "float")
+    if value is None:
+        return False
+    frozen = scope.leaves.leaf("c", (2,), grad=False)
+    scope.bind(f"Knows.apply({value.name}, {frozen.name})", value.shape, fresh=False, grad=value.grad)
     return True
 
 
@@ -232,6 +257,12 @@ OPERATIONS: Mapping[str, Operation] = {
     "dropout-in-place": partial(_in_place, "F.dropout({}, 0.5, inplace=True)"),
     "swish": partial(_custom, "Swish"),
     "enable-grad": _enable_grad,
+    "total": _total,
+    "parameter-view": _parameter_view,
+    "knows-a-constant": _constant,
+    "reads-grad-mode": partial(elementwise, "{} * (2 if torch.is_grad_enabled() else 1)", saves=False),
+    "reads-requires-grad": partial(elementwise, "{0} * (2 if {0}.requires_grad else 1)", saves=False),
+    "other-checkpoint": partial(elementwise, "other_checkpoint({})"),
     **JOINING,
     **VIEWS,
 }

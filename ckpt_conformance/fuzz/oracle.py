@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
-from ckpt_conformance.candidate import Candidate
-from ckpt_conformance.fuzz.execute import Sight
+from ckpt_conformance.candidate import PLAIN, Candidate
+from ckpt_conformance.fuzz.around import CHANGED
+from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.program import Program
 
 CLEAR_REFUSALS = frozenset(
@@ -45,52 +47,110 @@ _VALUES = ("a gradient differs", "a result differs", "a leaf differs", "the gene
 
 NEEDS = {
     "plan-twice": "retain-graph", "plan-grad": "autograd-grad", "call-keyword": "kwargs",
-    "call-container": "containers", "returns-list": "output-containers", "returns-dict": "output-containers",
-    "call-extras": "non-tensors", "plan-inputs": "inputs", "plan-second": "double-backward",
+    "call-container": "containers", "call-tuple": "containers", "call-dataclass": "containers",
+    "call-rebound": "containers", "call-generator": "generators", "inner-backward": "autograd-grad",
+    "returns-list": "output-containers", "returns-dict": "output-containers", "returns-extras": "non-tensors",
+    "returns-nothing": "non-tensors", "call-extras": "non-tensors", "plan-inputs": "inputs",
+    "plan-second": "double-backward",
     "dropout": "rng", "dropout-in-place": "rng", "dropout-again": "rng", "alpha-dropout": "rng",
     "noise": "rng", "rrelu": "rng",
 }  # fmt: skip
 """Features of a program that a candidate may refuse, and the capability that promises them."""
+
+_IN_BACKWARD = frozenset({"plan-twice", "plan-grad", "plan-inputs", "plan-second", "inner-backward"})
+"""What a candidate cannot know before backward comes; anything else it has to refuse in forward."""
 
 
 def difference(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Difference | None:
     """The first difference in order of cause, or None."""
     if program.plan == "spent" and found.stage not in {"forward", "backward"}:
         return _on_freed_graph(plain, found)
+    if CHANGED in program.features:
+        return _on_change(program, candidate, plain, found)
     if found.error is not None:
         return _raised(program, candidate, found)
     return next(_differences(program, plain, found), None)
 
 
+def valid(program: Program, plain: Sight) -> bool:
+    """Whether the plain run says something: it raises only where the program means to."""
+    return plain.error is None or plain.stage == "freed graph" or (
+        CHANGED in program.features and plain.stage == "backward"
+    )  # fmt: skip
+
+
 def _on_freed_graph(plain: Sight, found: Sight) -> Difference | None:
     """The plain run raises if it had saved anything; a candidate may raise there in any words, and must."""
-    if plain.state != found.state:
-        return Difference("the ambient state is left changed", f"{plain.state} became {found.state}")
+    changed = next(_left_changed(plain, found), None)
+    if changed is not None:
+        return changed
     if plain.error is not None and found.error is None:
         return Difference("no error where the plain run has one", " ".join(plain.error))
     return None
 
 
+def _on_change(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Difference | None:
+    """A tensor that a graph may have saved was changed: an error, or what unchanged ones would give.
+
+    Where the plain run has no error the change did no harm; a candidate that recomputes cannot know that.
+    """
+    if found.error is not None:
+        return (
+            next(_left_changed(plain, found), None) if _clear(found) else _raised(program, candidate, found)
+        )
+    if plain.error is None:
+        return next(_differences(program, plain, found), None)
+    if _with_unchanged(program, found):
+        return None
+    return Difference("no error where the plain run has one", " ".join(plain.error))
+
+
+def _with_unchanged(program: Program, found: Sight) -> bool:
+    """Whether gradients are those of the tensors as they were saved: a copy of them was kept."""
+    right = execute(program, PLAIN, lambda: saved_tensors_hooks(Tensor.clone, lambda tensor: tensor))
+    return next(_leaf_differences(right, found), None) is None
+
+
 def _raised(program: Program, candidate: Candidate, found: Sight) -> Difference:
     kind, message = found.error or ("", "")
-    left_out = {NEEDS[name] for name in program.features & NEEDS.keys()} - candidate.capabilities
-    refusal = bool(left_out) and kind in CLEAR_REFUSALS and bool(message) and "allocate memory" not in message
+    refusable = NEEDS.keys() if found.stage == "forward" else _IN_BACKWARD
+    left_out = {NEEDS[name] for name in program.features & refusable} - candidate.capabilities
+    refusal = bool(left_out) and _clear(found)
     return Difference(f"{found.stage} raises {kind}: {_without_numbers(message)}", message, refusal)
+
+
+def _clear(found: Sight) -> bool:
+    """Whether an error tells that something is not supported.
+
+    What is no error of torch's and comes out of the program's own lines tells no such thing: there the
+    candidate has handed the program something else than it should.
+    """
+    kind, message = found.error or ("", "")
+    stumbled = found.ours and kind not in {"RuntimeError", "NotImplementedError"}
+    return kind in CLEAR_REFUSALS and bool(message) and "allocate memory" not in message and not stumbled
 
 
 def _without_numbers(message: str) -> str:
     return re.sub(r"\d+", "N", message)[:100]
 
 
+def _left_changed(plain: Sight, found: Sight) -> Iterator[Difference]:
+    for want, got in zip(plain.states, found.states, strict=False):
+        if want != got:
+            yield Difference("the ambient state is left changed", f"{want} became {got}")
+
+
 def _differences(program: Program, plain: Sight, found: Sight) -> Iterator[Difference]:
-    if plain.state != found.state:
-        yield Difference("the ambient state is left changed", f"{plain.state} became {found.state}")
+    yield from _left_changed(plain, found)
     for want, got in zip(plain.rng, found.rng, strict=False):
         if not torch.equal(want, got):
             yield Difference("the generator is left elsewhere", "its state differs from the plain run's")
+    if plain.forms != found.forms:
+        yield Difference("a region gives something else", f"{plain.forms} became {found.forms}")
     for number, (want, got) in enumerate(zip(plain.results, found.results, strict=False)):
         yield from _unequal("a result differs", f"result {number}", want, got)
-    if plain.heard != found.heard:
+    # a recompute runs a backward that the region itself asks for again, and with it that one's hooks
+    if plain.heard != found.heard and "inner-backward" not in program.features:
         yield Difference(
             "hooks are called another number of times", f"{dict(plain.heard)} became {dict(found.heard)}"
         )
@@ -107,15 +167,29 @@ def _leaf_differences(plain: Sight, found: Sight) -> Iterator[Difference]:
         yield from _unequal("a leaf differs", name, value, found.leaves.get(name))
     if plain.versions != found.versions:
         yield Difference("a version counter of a leaf moved", f"{plain.versions} became {found.versions}")
+    if plain.marks != found.marks:
+        yield Difference("leaves are given attributes", f"{plain.marks} became {found.marks}")
+
+
+_UNBOUNDED = {"plan-second", "plan-inputs", "plan-none", "gradient-kept"}
+"""Features by which a graph or an output lives on: what lies in it then, the plain run does not bound."""
 
 
 def _bounds(program: Program, plain: Sight, found: Sight) -> Iterator[Difference]:
     bound = plain.runs * (1 + max(1, found.backwards) * (2**program.depth - 1))
-    # an implementation may recompute for a second reading of the same saved tensors
-    if found.runs > bound and "read-twice" not in program.features:
+    # an implementation may recompute for a second reading of the same saved tensors, and for a backward
+    # that a region asks for while it runs
+    if found.runs > bound and not program.features & {"read-twice", "inner-backward"}:
         yield Difference("regions run too often", f"{found.runs} runs, at most {bound} are needed")
-    if found.alive > plain.alive:
-        yield Difference("memory stays alive", f"{found.alive} storages, {plain.alive} in the plain run")
+    if found.alive[-1] > plain.alive[-1]:
+        yield Difference(
+            "memory stays alive", f"{found.alive[-1]} storages, {plain.alive[-1]} in the plain run"
+        )
+    if _UNBOUNDED & program.features:
+        return
+    for want, got in zip(plain.alive, found.alive, strict=False):
+        if got > want:
+            yield Difference("memory stays alive after backward", f"{got} storages, {want} in the plain run")
 
 
 def _unequal(aspect: str, what: str, want: Tensor | None, got: Tensor | None) -> Iterator[Difference]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch import Tensor
 
 DEVICE = "cpu"
@@ -28,6 +31,47 @@ def meet(*tensors: Tensor) -> Tensor:
         torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors
     ]
     return torch.cat([tensor.reshape(-1).to(torch.float64) for tensor in real])
+
+
+def other_checkpoint(x: Tensor) -> Tensor:
+    """sin, checkpointed by torch."""
+    y: Tensor = torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False)
+    return y
+
+
+class Called:
+    """A callable that is no function: it has no name and no code."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self.fn(*args, **kwargs)
+
+
+@dataclass
+class Box:
+    """A region's inputs in a dataclass."""
+
+    x: Any
+    more: Any
+
+
+class Knows(torch.autograd.Function):
+    """2 x; its gradient is right where the constant that it saved comes back as the same object."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, constant: Tensor) -> Tensor:
+        """Save the constant."""
+        ctx.number = id(constant)
+        ctx.save_for_backward(constant)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """2 gradient."""
+        return gradient * (2 if id(ctx.saved_tensors[0]) == ctx.number else 3), None
 
 
 class SaveViews(torch.autograd.Function):

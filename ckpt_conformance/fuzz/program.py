@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from types import CodeType
 from typing import Any, Literal, TypeAlias, get_args
@@ -14,11 +14,18 @@ import torch
 from ckpt_conformance.fuzz import prelude
 
 Plan: TypeAlias = Literal[
-    "once", "twice", "half", "grad", "micro", "steps", "inputs", "second", "spent"
+    "once", "twice", "half", "grad", "micro", "steps", "inputs", "second", "spent", "none"
 ]  # fmt: skip
 """How the backward goes: one backward; the same one twice with retain_graph; from one half of the result
 only; torch.autograd.grad; two forwards before one backward; two steps with an optimizer; backward with
-inputs; a second derivative; a second backward over a graph that the first one freed, which is an error."""
+inputs; a second derivative; a second backward over a graph that the first one freed, which is an error; no
+backward at all."""
+
+FILE = "<program>"
+"""What programs' source is compiled as the file of."""
+
+Autocast: TypeAlias = Literal["", "bfloat16", "float16", "backward"]
+"""The dtype of the autocast around the forward, if any; or one of bfloat16 around the backward alone."""
 
 PLANS: tuple[Plan, ...] = get_args(Plan)
 
@@ -32,14 +39,15 @@ class Program:
     """Source text: `setup` binds leaves, `step` runs regions and binds `result`.
 
     In `step`, `run(region, args, kwargs, consumer)` is the candidate, `note(*tensors)` marks the tensors
-    that a region made, and `hear(label)` gives a hook that is counted.
+    that a region made, `hear(label)` gives a hook that is counted, and `keep(label, tensor)` retains a
+    tensor's gradient.
 
     Attributes:
         setup: Lines that bind the leaves.
         leaves: Their names: the tensors whose gradients are compared.
         step: Lines that run the regions and bind `result`, one flat tensor.
         plan: How the backward goes.
-        autocast: Whether the step runs under bfloat16 autocast.
+        autocast: Which autocast it runs under.
         depth: How deep its regions nest.
         features: The operations and shapes of call that it uses, for grouping.
     """
@@ -48,7 +56,7 @@ class Program:
     leaves: tuple[str, ...]
     step: tuple[str, ...]
     plan: Plan
-    autocast: bool
+    autocast: Autocast
     depth: int
     features: frozenset[str]
 
@@ -57,7 +65,7 @@ class Program:
         names = ", ".join(self.leaves)
         lines = [
             "def setup():", *_indented(self.setup), f"    return {{{_pairs(self.leaves)}}}", "",
-            "def step(leaves, run, note, hear):",
+            "def step(leaves, run, note, hear, keep):",
             f"    {names}, = [leaves[name] for name in {self.leaves!r}]",
             *_indented(self.step), "    return result",
         ]  # fmt: skip
@@ -69,7 +77,9 @@ class Program:
 
     def to_json(self) -> str:
         """One line of JSON, which `from_json` reads again."""
-        return json.dumps({**asdict(self), "features": sorted(self.features)}, sort_keys=True)
+        # asdict() would copy every line
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return json.dumps({**data, "features": sorted(self.features)}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Program:
@@ -87,13 +97,15 @@ class Program:
             raise ProgramError(f"no saved program: {error!r}") from error
         if made.plan not in PLANS:
             raise ProgramError(f"no saved program: there is no plan {made.plan!r}")
+        if made.autocast not in get_args(Autocast):
+            raise ProgramError(f"no saved program: there is no autocast {made.autocast!r}")
         return made
 
 
 @lru_cache(maxsize=4)
 def _compiled(source: str) -> CodeType:
     """Each program runs twice, plainly and under the candidate."""
-    return compile(source, "<program>", "exec")
+    return compile(source, FILE, "exec")
 
 
 def _indented(lines: tuple[str, ...]) -> list[str]:
@@ -105,7 +117,7 @@ def _pairs(names: tuple[str, ...]) -> str:
 
 
 def functions(program: Program) -> tuple[Callable[[], Mapping[str, Any]], Callable[..., torch.Tensor]]:
-    """The program's two functions, `setup()` and `step(leaves, run, note, hear)`."""
+    """The program's two functions, `setup()` and `step(leaves, run, note, hear, keep)`."""
     names: dict[str, Any] = {
         "torch": torch,
         "F": torch.nn.functional,

@@ -34,6 +34,7 @@ class Value:
         kind: Its dtype's kind.
         fresh: Whether it owns its memory and nothing has saved it yet: it may be changed in place.
         grad: Whether it may need a gradient.
+        own: Whether it owns its memory, saved or not.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Value:
     kind: Kind = "float"
     fresh: bool = False
     grad: bool = True
+    own: bool = False
 
     @property
     def real(self) -> bool:
@@ -74,7 +76,7 @@ class Scope:
         self, expression: str, shape: Shape, kind: Kind = "float", *, fresh: bool = True, grad: bool = True
     ) -> Value:
         """Bind an expression to a new name."""
-        value = Value(self.leaves.name("v"), shape, kind, fresh, grad)
+        value = Value(self.leaves.name("v"), shape, kind, fresh, grad, own=fresh)
         self.lines.append(f"{value.name} = {expression}")
         self.values.append(value)
         return value
@@ -84,6 +86,10 @@ class Scope:
         options = [value for value in reversed(self.values) if value.size <= LARGEST and fits(value)]
         return self.choose(options) if options else None
 
+    def indent(self, lines: int = 1) -> None:
+        """Put the newest lines under the block that was opened before them."""
+        self.lines[-lines:] = [f"    {line}" for line in self.lines[-lines:]]
+
     def inner(self, values: list[Value]) -> Scope:
         """A scope for a function inside this one."""
         return Scope(self.choose, self.leaves, values)
@@ -91,13 +97,14 @@ class Scope:
 
 @dataclass(slots=True)
 class Leaves:
-    """The leaves that the program has made so far, and what it uses."""
+    """The leaves that the program has made so far, what it uses, and what it changes in place."""
 
     lines: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     made: dict[Shape, str] = field(default_factory=dict)
     features: set[str] = field(default_factory=set)
     numbers: Iterator[int] = field(default_factory=itertools.count)
+    change: str = "nothing"
 
     def name(self, prefix: str) -> str:
         """A name that is not in use."""

@@ -18,7 +18,7 @@ import torch
 from ckpt_conformance.candidate import PLAIN, Candidate
 from ckpt_conformance.fuzz import prelude
 from ckpt_conformance.fuzz.execute import execute
-from ckpt_conformance.fuzz.oracle import Difference, difference
+from ckpt_conformance.fuzz.oracle import Difference, difference, valid
 from ckpt_conformance.fuzz.program import Program
 
 SECONDS = 10.0
@@ -39,7 +39,7 @@ class Answer:
 def compare(program: Program, candidate: Candidate) -> Answer:
     """Run a program plainly and under the candidate, in this process."""
     plain = execute(program, PLAIN)
-    if plain.error is not None and plain.stage != "freed graph":
+    if not valid(program, plain):
         return Answer(valid=False)
     return Answer(valid=True, difference=difference(program, candidate, plain, execute(program, candidate)))
 

@@ -6,7 +6,6 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Final
 
 from ckpt_conformance.candidate import Candidate, Style
@@ -17,12 +16,7 @@ from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.report.bundle import Bundle, NoScriptError
 from ckpt_conformance.report.clean import one_line
 from ckpt_conformance.report.expression import expression
-
-_IMPORTS: Final = """\
-import gc, sys
-import torch, torch.nn.functional as F
-from torch.multiprocessing.reductions import StorageWeakRef
-"""
+from ckpt_conformance.report.shorter import plainer, shorter
 
 _CALLS: Final = {
     Style.FUNCTION: """\
@@ -51,6 +45,22 @@ def checkpointed(fn, args, kwargs, consumer):
 """,
 }
 
+_MEGATRON: Final = """\
+kernels = types.ModuleType("megatron.core.transformer.moe.ops.paged_stash")  # of no use here
+kernels.GLOBAL_BLOCK_SIZE, kernels.paged_stash_copy_kernel, kernels.paged_stash_pop_kernel = 1024, None, None
+sys.modules.setdefault(kernels.__name__, kernels)
+from megatron.core.tensor_parallel import random
+if not torch.cuda.is_available():
+    random._get_cuda_rng_state = lambda *_, **__: torch.zeros(16, dtype=torch.uint8)
+    random._set_cuda_rng_state = lambda *_, **__: None
+"""
+"""What a machine without a GPU or without triton lacks; see `ckpt_conformance.catalog.megatron`."""
+
+_MEGATRONS: Final = {
+    "megatron": "lambda fn, *args, **kwargs: random.checkpoint(fn, False, *args, **kwargs)",
+    "megatron-discard": "partial(random.CheckpointWithoutOutput, fp8=None)",
+}
+
 _BACKWARDS: Final = {
     "once": "loss.backward()",
     "half": "loss.backward()",
@@ -58,6 +68,7 @@ _BACKWARDS: Final = {
     "steps": "loss.backward()",
     "twice": "loss.backward(retain_graph=True); loss.backward()",
     "spent": "loss.backward(); loss.backward()",
+    "none": "pass",
     "inputs": "loss.backward(inputs=wanted[: (len(wanted) + 1) // 2])",
     "grad": "seen |= dict(enumerate(torch.autograd.grad(loss, wanted, allow_unused=True)))",
     "second": "first = torch.autograd.grad(loss, wanted, create_graph=True, allow_unused=True); "
@@ -67,45 +78,69 @@ _BACKWARDS: Final = {
 
 _LOOK: Final = """\
 def look(run):
-    seen, made, heard, leaves = {{}}, [], [], setup()
-    wanted = [leaf for leaf in leaves.values() if leaf.requires_grad]
-    note = lambda *tensors: made.append([StorageWeakRef(found.untyped_storage()) for found in tensors])
-    hear = lambda label: lambda *_: heard.append(label)
+{start}
     torch.manual_seed({seed})
     try:
 {forward}
     except Exception as error:
         seen["error"] = f"{{type(error).__name__}}: {{error}}"
     result = loss = first = None
-    seen |= {{f"gradient of {{name}}": leaf.grad for name, leaf in leaves.items()}}
-    {measure}
+    seen |= {{f"gradient of {{name}}": leaf.grad for name, leaf in {graded}.items()}}
+{measure}
     return seen
 """
 
+_STARTS: Final = {
+    "note": "made = []; note = lambda *xs: made.append([StorageWeakRef(x.untyped_storage()) for x in xs])",
+    "hear": "heard = []; hear = lambda label: lambda *_: heard.append(label)",
+    "keep": "kept = {}; keep = lambda name, x: x.requires_grad and (x.retain_grad(), kept.update({name: x}))",
+}
+
+_FORMS: Final = """\
+forms = []; called = run
+form = lambda x: f"{x.dtype}{tuple(x.shape)}" if isinstance(x, torch.Tensor) else x
+look_at = lambda out: forms.append(repr(torch.utils._pytree.tree_map(form, out)))
+run = lambda fn, args, kwargs, use: called(fn, args, kwargs, lambda out: (look_at(out), use(out))[1])
+"""
+
+_ALIVE: Final = (
+    'seen["storages alive"] = len({ref.cdata for refs in made for ref in refs if not ref.expired()})'
+)
+
 _MEASURES: Final = {
     "a leaf differs": 'seen |= {f"{name} at the end": leaf.detach() for name, leaf in leaves.items()}',
-    "the generator is left elsewhere": 'seen["generator"] = torch.get_rng_state()',
+    "the generator is left elsewhere": 'seen["generator"] = torch.get_rng_state().sum()',
     "hooks are called another number of times": 'seen["hooks called"] = sorted(heard)',
-    "the ambient state is left changed": 'seen["grad mode"] = torch.is_grad_enabled()',
+    "the ambient state is left changed": 'seen["grad mode, dtype, autocast"] = torch.is_grad_enabled(),'
+    " torch.get_default_dtype(), torch.is_autocast_enabled(DEVICE)",
     "a version counter of a leaf moved": 'seen["versions"] = [leaf._version for leaf in leaves.values()]',
+    "leaves are given attributes": 'seen["attributes"] = [vars(leaf) for leaf in leaves.values()]',
     "regions run too often": 'seen["runs of regions, which may differ"] = len(made)',
-    "memory stays alive": 'seen["storages alive"] = len({ref.cdata for refs in made for ref in refs'
-    " if not ref.expired()})",
+    "memory stays alive": _ALIVE,
+}
+
+_AFTER_BACKWARD: Final = {
+    "memory stays alive after backward": _ALIVE,
+    "a region gives something else": 'seen["outputs"] = forms[:]',
+    "requires_grad of the result differs": 'seen["result needs a gradient"] = result.requires_grad',
 }
 
 _END: Final = """\
-def alike(a, b):
-    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return a.shape == b.shape and a.dtype == b.dtype and torch.allclose(a, b, 0, 0, equal_nan=True)
-    return type(a) is type(b) and (isinstance(a, torch.Tensor) or a == b)
+def text(value):
+    return f"{value.dtype} {value.tolist()}" if isinstance(value, torch.Tensor) else repr(value)
 
 gc.disable()
 plain, found = look(lambda fn, args, kwargs, consumer: consumer(fn(*args, **kwargs))), look(checkpointed)
-different = [name for name in plain | found if not alike(plain.get(name), found.get(name))]
+different = [name for name in plain | found if text(plain.get(name)) != text(found.get(name))]
 for name in different:
-    print(f"{name}: {plain.get(name)} became {found.get(name)}")
-sys.exit(print("reproduced" if different else "not reproduced") or bool(different))
+    print(f"{name}: {text(plain.get(name))} became {text(found.get(name))}")
+raise SystemExit(print("reproduced" if different else "not reproduced") or bool(different))
 """
+
+_NOTING: Final = frozenset(
+    {"memory stays alive", "memory stays alive after backward", "regions run too often"}
+)
+"""What is told by the storages that regions make; in other scripts no program marks them."""
 
 
 def program_script(
@@ -122,93 +157,121 @@ def program_script(
     """
     bundle = Bundle()
     made = _target(bundle, candidate, target)
-    source = program.source()
+    source, used = _source(program, noting=found.aspect in _NOTING)
     parts = [
-        f'"""{_text(found.aspect)}: {_text(found.detail)}. Exit code 1 where it shows."""',
-        _IMPORTS,
-        "\n".join(line for line in bundle.imports().splitlines() if line != "import torch"),
         bundle.definitions(),
-        f"TARGET = {made}\nDEVICE = {device!r}\n",
+        *made,
         "\n".join(_used(source)),
         source,
         _CALLS[candidate.style],
-        _look(program, found),
+        _look(program, found, used),
         _END,
     ]
-    script = "\n".join(part.strip("\n") for part in parts if part.strip())
+    body = "\n".join(part.strip("\n") for part in parts if part.strip())
+    head = f'"""{_text(found.aspect)}: {_text(found.detail)}. Exit code 1 where it shows."""'
+    constant = f"DEVICE = {device!r}\n" if re.search(r"\bDEVICE\b", body) else ""
+    script = f"{head}\n{_imports(bundle, body)}\n{constant}{body}\n"
     ast.parse(script)
-    return script + "\n"
+    return script
 
 
 def _text(text: str) -> str:
     return one_line(text).replace("\\", "/").replace('"', "'")[:160]
 
 
-def _target(bundle: Bundle, candidate: Candidate, target: str) -> str:
-    """The candidate's function; through this package where it needs setting up, or cannot be imported."""
-    if not _set_up_by_catalog(candidate):
-        try:
-            return expression(bundle, candidate.target)
-        except NoScriptError:
-            pass
-    return f"{bundle.import_('ckpt_conformance.resolve', 'resolve')}({target!r}).target"
+def _target(bundle: Bundle, candidate: Candidate, target: str) -> list[str]:
+    """The lines that bind TARGET; through this package where the candidate cannot be imported."""
+    if candidate.name in _MEGATRONS:
+        return [_MEGATRON, f"TARGET = {_MEGATRONS[candidate.name]}"]
+    try:
+        return [f"TARGET = {expression(bundle, candidate.target)}"]
+    except NoScriptError:
+        resolve = bundle.import_("ckpt_conformance.resolve", "resolve")
+        return [f"TARGET = {resolve}({target!r}).target"]
 
 
-def _set_up_by_catalog(candidate: Candidate) -> bool:
-    """Whether functions of the catalog stand between the user and the published function."""
-    parts = [candidate.target, *(candidate.target.args if isinstance(candidate.target, partial) else ())]
-    parts += [parts[0].func] if isinstance(parts[0], partial) else []
-    return any(
-        str(getattr(part, "__module__", "")).startswith("ckpt_conformance.catalog") for part in parts
-    ) or ("megatron" in candidate.name)
+def _imports(bundle: Bundle, body: str) -> str:
+    """The import statements that the body needs."""
+    bundled = [line for line in bundle.imports().splitlines() if line and line != "import torch"]
+    standard = ", ".join(name for name in ("gc", "sys", "types") if f"{name}." in body)
+    torchs = ["torch", *(["torch.nn.functional as F"] if "F." in body else [])]
+    lines = [f"import {standard}", f"import {', '.join(torchs)}", *bundled]
+    if "@dataclass" in body:
+        lines.insert(1, "from dataclasses import dataclass")
+    if "partial(" in body and not any(line.endswith("partial") for line in bundled):
+        lines.insert(1, "from functools import partial")
+    if "StorageWeakRef" in body:
+        lines.append("from torch.multiprocessing.reductions import StorageWeakRef")
+    return "\n".join(lines)
 
 
-def _look(program: Program, found: Difference) -> str:
-    indent = " " * 8
-    forward = ["result = step(leaves, run, note, hear)", 'seen["result"] = result.detach().clone()']
-    if program.autocast:
-        forward[0] = f"with torch.autocast(DEVICE, dtype=torch.bfloat16): {forward[0]}"
+def _source(program: Program, *, noting: bool) -> tuple[str, list[str]]:
+    """The program without what its script has no use for, and which of the helpers it calls."""
+    source = program.source()
+    if not noting:
+        source = re.sub(r"^ +note\(.*\)\n", "", source, flags=re.MULTILINE)
+    used = [name for name in _STARTS if re.search(rf"\b{name}\(", source)]
+    tree = shorter(ast.parse(source))
+    step = tree.body[1]
+    assert isinstance(step, ast.FunctionDef)
+    step.args.args = [argument for argument in step.args.args if argument.arg in {"leaves", "run", *used}]
+    return _unparsed(tree), used
+
+
+def _unparsed(node: ast.AST) -> str:
+    return "\n".join(line for line in ast.unparse(node).splitlines() if line)
+
+
+def _look(program: Program, found: Difference, used: list[str]) -> str:
+    forward = [f"result = step({', '.join(['leaves', 'run', *used])})"]
+    forward += ['seen["result"] = result.detach().clone()']
+    if program.autocast not in {"", "backward"}:
+        forward[0] = f"with torch.autocast(DEVICE, dtype=torch.{program.autocast}): {forward[0]}"
     if program.plan == "micro":
         forward.insert(1, forward[0].replace("result =", "result = result +"))
     loss = "loss = (result * torch.linspace(0.5, 1.5, result.numel(), device=DEVICE, dtype=result.dtype))"
     half = "[: (result.numel() + 1) // 2]" if program.plan == "half" else ""
-    forward += [f"{loss}{half}.sum()", f"if loss.requires_grad: {_BACKWARDS[program.plan]}"]
+    backward = [f"{loss}{half}.sum()", f"if loss.requires_grad: {_BACKWARDS[program.plan]}"]
+    if program.autocast == "backward":
+        backward = [
+            "with torch.autocast(DEVICE, dtype=torch.bfloat16):",
+            *(f"    {line}" for line in backward),
+        ]
+    forward += backward
+    after = _AFTER_BACKWARD.get(found.aspect, "")
+    if after:
+        forward += ["loss = first = None", after]
     if program.plan == "steps":
-        step = (
-            "with torch.no_grad(): [leaf.sub_(0.125 * leaf.grad) for leaf in wanted if leaf.grad is not None]"
-        )
-        forward = ["for _ in range(2):", *(f"    {line}" for line in [*forward, step]),
-                   "    for leaf in wanted: leaf.grad = None"]  # fmt: skip
-    lines = "\n".join(indent + line for line in forward)
-    made = _LOOK.format(seed=SEED, forward=lines, measure=_MEASURES.get(found.aspect, ""))
+        forward = [
+            "for _ in range(2):",
+            *(f"    {line}" for line in forward),
+            "    with torch.no_grad(): [x.sub_(0.125 * x.grad) for x in wanted if x.grad is not None]",
+            "    for leaf in wanted: leaf.grad = None",
+        ]
+    starts = ["seen, leaves = {}, setup()", *(_STARTS[name] for name in used)]
+    if any("wanted" in line for line in forward):
+        starts.append("wanted = [leaf for leaf in leaves.values() if leaf.requires_grad]")
+    if "forms" in after:
+        starts += _FORMS.splitlines()
+    made = _LOOK.format(
+        start=_lines(starts, 4),
+        seed=SEED,
+        forward=_lines(forward, 8),
+        graded="(leaves | kept)" if "keep" in used else "leaves",
+        measure=_lines([_MEASURES.get(found.aspect, "")], 4),
+    )
     return "\n".join(line for line in made.splitlines() if line.strip())
+
+
+def _lines(lines: list[str], indent: int) -> str:
+    return "\n".join(" " * indent + line for line in lines)
 
 
 def _used(source: str) -> Iterator[str]:
     """The definitions of the prelude that the program uses, without docstrings and types."""
     for node in ast.parse(inspect.getsource(prelude)).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and re.search(rf"\b{node.name}\b", source):
-            yield ast.unparse(ast.fix_missing_locations(_Plain().visit(node)))
-
-
-class _Plain(ast.NodeTransformer):
-    """Leaves docstrings and types out."""
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.body = node.body[1:] if ast.get_docstring(node) else node.body
-        return self.generic_visit(node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.body = node.body[1:] if ast.get_docstring(node) else node.body
-        node.returns = None
-        for argument in ast.walk(node.args):
-            if isinstance(argument, ast.arg):
-                argument.annotation = None
-        return self.generic_visit(node)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        assert node.value is not None
-        return ast.Assign([node.target], node.value)
+            yield _unparsed(plainer(node))
 
 
 def script_name(number: int, found: Difference) -> str:

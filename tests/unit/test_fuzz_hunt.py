@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 
 import pytest
-from torch.utils.checkpoint import checkpoint
 
 from ckpt_conformance.candidate import Candidate
+from ckpt_conformance.fuzz import hunt as hunting
 from ckpt_conformance.fuzz.grammar import make_program
 from ckpt_conformance.fuzz.hunt import hunt
+from ckpt_conformance.fuzz.oracle import NEEDS
 from ckpt_conformance.fuzz.worker import Worker
 from ckpt_conformance.reference import checkpoint as reference
+from fixtures.miniatures.rng import rng_is_not_restored
 from fixtures.miniatures.values.generated import batches_of_views
 
 
-def _forgets_dropout() -> Candidate:
-    """torch's own, without the random state."""
-
+def _on_dropout(effect) -> Candidate:
     def run(fn, *args, **kwargs):
-        return checkpoint(fn, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
-
-    return Candidate.from_function(run, name="forgets-dropout")
-
-
-def _on_vectors(effect) -> Candidate:
-    def run(fn, *args, **kwargs):
-        if "dropout" in fn.__code__.co_names:
+        if "dropout" in getattr(getattr(fn, "__code__", None), "co_names", ()):
             effect()
         return fn(*args, **kwargs)
 
@@ -54,25 +48,18 @@ def test_the_reference_shows_no_difference(ask):
 
 
 def test_a_fault_is_found_and_shrunk_to_what_it_needs(ask):
-    caught = hunt(ask(_forgets_dropout()), examples=200, start=1, seconds=60)
+    caught = hunt(ask(rng_is_not_restored()), examples=200, start=1, seconds=60)
     faults = caught.faults()
     assert faults
-    randoms = {
-        "dropout",
-        "dropout-in-place",
-        "dropout-again",
-        "alpha-dropout",
-        "noise",
-        "rrelu",
-        "read-twice",
-    }
+    randoms = {name for name, needed in NEEDS.items() if needed == "rng"}
     assert all(group.cause & randoms for group in faults)
     assert min(len(group.program.step) for group in faults) <= 16
 
 
-def test_a_fault_of_layout_is_found(ask):
-    caught = hunt(ask(batches_of_views()), examples=500, start=2, seconds=60)
-    assert "a gradient differs" in {group.difference.aspect for group in caught.faults()}
+def test_a_fault_of_layout_is_found_within_500_programs(ask):
+    worker = ask(batches_of_views())
+    answers = (worker(make_program(random.Random(seed).choice)) for seed in range(500))
+    assert any(found.difference and found.difference.aspect == "a gradient differs" for found in answers)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +71,7 @@ def test_a_fault_of_layout_is_found(ask):
     ],
 )
 def test_a_program_that_takes_the_process_with_it_is_a_difference(ask, effect, aspect):
-    worker = ask(_on_vectors(effect), seconds=2.0)
+    worker = ask(_on_dropout(effect), seconds=2.0)
 
     def choose(options):
         return "dropout" if "dropout" in options else options[0]
@@ -93,3 +80,25 @@ def test_a_program_that_takes_the_process_with_it_is_a_difference(ask, effect, a
     assert found is not None
     assert found.aspect == aspect
     assert worker(make_program(lambda options: options[0])).difference is None
+
+
+@pytest.mark.parametrize(
+    ("effect", "aspect"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "the process dies by SIGSEGV"),
+        (lambda: time.sleep(60), "the program hangs"),
+    ],
+)
+def test_a_program_that_takes_the_process_with_it_is_shrunk(ask, effect, aspect, monkeypatch):
+    monkeypatch.setattr(hunting, "SHRINKING", 3.0)  # each try of a program that hangs takes its whole time
+    worker, differing = ask(_on_dropout(effect), seconds=0.2), []
+
+    def asking(program):
+        answer = worker(program)
+        if answer.difference:
+            differing.append(program)
+        return answer
+
+    caught = hunt(asking, examples=60, start=3, seconds=6)
+    assert {group.difference.aspect for group in caught.faults()} == {aspect}
+    assert len(caught.faults()[0].program.step) < len(differing[0].step)

@@ -1,0 +1,96 @@
+"""What a program does around its regions: hooks, errors that it survives, modes, changes in place."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from ckpt_conformance.fuzz.values import Scope, Value
+
+Change: TypeAlias = Literal["nothing", "input", "argument", "output", "inside"]
+"""Which tensor a program changes in place although a graph may have saved it."""
+
+CHANGES: tuple[Change, ...] = (*("nothing",) * 28, "input", "argument", "output", "inside")
+CHANGED = "changes-a-tensor"
+"""The feature of programs that do: their plain run may end in an error."""
+
+
+def change(scope: Scope, value: Value) -> None:
+    """Change a value in place behind the graph's back; the graph's version check sees it."""
+    scope.features.add(CHANGED)
+    scope.lines += ["with torch.no_grad():", f"    {value.name}.mul_(2)"]
+
+
+def planned_error(scope: Scope) -> None:
+    """A region that raises, which the step survives."""
+    given = _given(scope)
+    if given is None or not scope.choose((False,) * 7 + (True,)):
+        return
+    scope.features.add("planned-error")
+    scope.lines += [
+        "def failing(x):",
+        "    y = (x * 1.5).sin()",
+        "    note(y)",
+        "    raise KeyError('planned')",
+        "try:",
+        f"    run(failing, ({given},), {{}}, meet)",
+        "except KeyError:",
+        "    hear('the planned error')()",
+    ]
+
+
+def silent_region(scope: Scope) -> None:
+    """A region that returns nothing."""
+    given = _given(scope)
+    if given is None or not scope.choose((False,) * 15 + (True,)):
+        return
+    scope.features.add("returns-nothing")
+    scope.lines += [
+        "def silent(x):",
+        "    y = (x * 1.5).sin()",
+        "    note(y)",
+        f"    return {scope.choose(('()', 'None'))}",
+        f"run(silent, ({given},), {{}}, lambda out: out)",
+    ]
+
+
+def _given(scope: Scope) -> str | None:
+    return next((value.name for value in scope.values if value.real), None)
+
+
+def heard_leaves(scope: Scope) -> tuple[list[str], list[str]]:
+    """Counted hooks on a leaf and on its gradient accumulator, and perhaps their removal at the end."""
+    if not scope.choose((False,) * 5 + (True,)):
+        return [], []
+    scope.features.add("hooks-on-a-leaf")
+    name = scope.choose(tuple(scope.leaves.names))
+    begin = [
+        "hooks = []",
+        f"if {name}.requires_grad:",
+        f"    hooks.append({name}.register_hook(hear('hook on {name}')))",
+        f"    hooks.append({name}.register_post_accumulate_grad_hook(hear('{name} accumulates')))",
+    ]
+    removed = scope.choose((False, True))
+    return begin, ["for hook in hooks: hook.remove()"] if removed else []
+
+
+def anomaly(scope: Scope) -> tuple[list[str], list[str]]:
+    """Anomaly detection around the forward; what a region leaves of it is heard."""
+    if not scope.choose((False,) * 23 + (True,)):
+        return [], []
+    scope.features.add("anomaly-detection")
+    return (
+        ["torch.autograd.set_detect_anomaly(True, check_nan=False)"],
+        [
+            "hear(f'anomaly detection is {torch.is_anomaly_enabled()}')()",
+            "torch.autograd.set_detect_anomaly(False)",
+        ],
+    )
+
+
+def warm_weights(scope: Scope) -> list[str]:
+    """Parameters that are used before the regions too, so that autocast's cache knows their casts."""
+    matrices = [name for shape, name in scope.leaves.made.items() if len(shape) == 2]
+    if not matrices or not scope.choose((False, True)):
+        return []
+    scope.features.add("weights-cast-before")
+    return [f"{name} @ {name}.transpose(-1, -2)" for name in matrices]

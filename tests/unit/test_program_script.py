@@ -1,0 +1,107 @@
+"""A program's script runs alone, for every way in which a program can differ."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import pytest
+
+from ckpt_conformance.candidate import Candidate
+from ckpt_conformance.fuzz.oracle import Difference
+from ckpt_conformance.fuzz.program import PLANS, Program
+from ckpt_conformance.report.program_script import program_script
+
+_MODULE = '''
+import torch
+
+def checkpoint(fn, *args, **kwargs):
+    """Gives a tenth more."""
+    return fn(*args, **kwargs) * 1.1
+
+def right(fn, *args, **kwargs):
+    return fn(*args, **kwargs)
+
+def forgets_a_hook(fn, *args, **kwargs):
+    output = fn(*args, **kwargs)
+    args[0]._backward_hooks.clear()
+    return output
+
+def takes_its_tuple_apart(fn, *args, **kwargs):
+    output = fn(*args, **kwargs)
+    return [*output] if type(output) is tuple else output
+
+def keeps(fn, *args, _kept=[], **kwargs):
+    _kept.append(fn(*args, **kwargs))
+    return _kept[-1]
+'''
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch, capsys):
+    (tmp_path / "tenth_more.py").write_text(_MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write_and_run(program, aspect, name="checkpoint"):
+        found = Difference(aspect, "in this program")
+        module = __import__("tenth_more")
+        candidate = Candidate.from_function(getattr(module, name), name=name)
+        text = program_script(program, found, candidate, target=f"tenth_more:{name}")
+        assert "ckpt_conformance" not in text
+        assert text.count("\n") <= 60
+        with pytest.raises(SystemExit) as ended:
+            exec(compile(text, "script", "exec"), {})  # a process for each takes longer than all of them
+        return ended.value.code, capsys.readouterr().out.splitlines()
+
+    yield write_and_run
+    gc.enable()
+    sys.modules.pop("tenth_more", None)
+
+
+def _program(*, plan="once", autocast="", packed="v1", taken="o = out", first=()):
+    step = (
+        *first, "def region(a):", "    v1 = a.sin()", "    note(v1)", f"    return {packed}",
+        "def consumer(out):", f"    {taken}", "    met = meet(o.sin())", "    return met",
+        "result = run(region, (x,), {}, consumer)",
+    )  # fmt: skip
+    return Program(("x = leaf(4, 6, seed=0)",), ("x",), step, plan, autocast, 1, frozenset())
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_every_plan_of_backward_has_a_script_that_shows_the_difference(script, plan):
+    code, lines = script(_program(plan=plan), "a result differs")
+    assert (code, lines[-1]) == (True, "reproduced")
+    assert lines[0].startswith("result: torch.float64 [")
+
+
+@pytest.mark.parametrize("autocast", ["", "float16", "backward"])
+def test_a_script_says_that_nothing_differs(script, autocast):
+    assert script(_program(autocast=autocast), "a result differs", "right") == (False, ["not reproduced"])
+
+
+def test_the_hooks_that_were_called_are_printed(script):
+    hooked = _program(first=("x.register_hook(hear('hook on x'))",))
+    code, lines = script(hooked, "hooks are called another number of times", "forgets_a_hook")
+    assert (code, lines) == (True, ["hooks called: ['hook on x'] became []", "reproduced"])
+
+
+def test_the_form_of_an_output_is_printed(script):
+    packed = _program(packed="(v1,)", taken="o, = out")
+    code, lines = script(packed, "a region gives something else", "takes_its_tuple_apart")
+    assert code is True
+    assert lines[0] == (
+        "outputs: [\"('torch.float32(4, 6)',)\"] became [\"['torch.float32(4, 6)']\"]"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("aspect", ["memory stays alive", "memory stays alive after backward"])
+def test_the_storages_that_stay_alive_are_counted(script, aspect):
+    code, lines = script(_program(), aspect, "keeps")
+    assert (code, lines) == (True, ["storages alive: 0 became 1", "reproduced"])
+
+
+def test_a_gradient_that_is_retained_is_printed(script):
+    kept = _program(taken="o = out; keep('o', o)")
+    code, lines = script(kept, "a gradient differs")
+    assert code is True
+    assert any(line.startswith("gradient of o: torch.float32 [") for line in lines)
