@@ -104,7 +104,9 @@ def lend(names: Iterable[str], folder: Path) -> Path:
     folder.mkdir()
     for distribution in _closure(names):
         for part in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
-            (folder / part).symlink_to(Path(str(distribution.locate_file(part))).resolve())
+            # several distributions may share a folder, as those of CUDA's libraries do
+            if not (folder / part).is_symlink():
+                (folder / part).symlink_to(Path(str(distribution.locate_file(part))).resolve())
     return folder
 
 

@@ -1,6 +1,6 @@
 """Three projects that are not ours, each under the ways in which people run pytest.
 
-With the pytest of the environment that runs this: `tox run -e torch213-pytest84 -- tests/outside` takes another.
+With the pytest of the environment that runs this; `tox run -e torch213-pytest84 -- tests/outside` takes 8.4.
 """
 
 from __future__ import annotations
