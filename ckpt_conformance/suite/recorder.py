@@ -79,7 +79,7 @@ class Recorder:
         self._started, self._clock = datetime.now(UTC), time.perf_counter()
         self.faults: dict[str, str] = {}
         self.interrupted = False
-        self._watch = Watch(Path(self._stacks.name), options.most_bytes)
+        self._watch = Watch(Path(self._stacks.name), options.most_bytes, own_groups=own_workers)
         self._again: Counter[str] = Counter()
         self._deaths_in_making = 0
         if report is not None:

@@ -68,11 +68,14 @@ class Watch:
     Args:
         folder: Where the workers have their folders.
         most_bytes: How much memory a worker may hold.
+        own_groups: Whether each worker leads a process group: what it started ends with it.
     """
 
-    def __init__(self, folder: Path, most_bytes: int) -> None:
+    def __init__(self, folder: Path, most_bytes: int, *, own_groups: bool = False) -> None:
         self._folder = folder
         self._most_bytes = most_bytes
+        self._own_groups = own_groups
+        self._buried: set[str] = set()
         self._blocks: dict[str, _Block] = {}
         self._ended: dict[str, Ended] = {}
         self._over = threading.Event()
@@ -88,6 +91,7 @@ class Watch:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
+            self._look_at_all()
 
     def why(self, worker: str) -> Ended | None:
         """Why a worker was ended; None where it died by itself."""
@@ -100,19 +104,26 @@ class Watch:
             if now is not None and process_of(now) is not None:
                 with suppress(OSError):
                     os.kill(now.pid, signal.SIGKILL)
+                self._bury(folder.name, now)
 
     def _look_again_and_again(self) -> None:
         while not self._over.wait(_PERIOD):
-            with suppress(OSError):
-                for folder in list(self._folder.iterdir()):
-                    self._look(folder)
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        with suppress(OSError):
+            for folder in list(self._folder.iterdir()):
+                self._look(folder)
 
     def _look(self, folder: Path) -> None:
         now = read_now(folder)
-        if now is None or now.seconds <= 0 or folder.name in self._ended:
+        if now is None or folder.name in self._buried:
             return
         reading = process_of(now)
         if reading is None:
+            self._bury(folder.name, now)
+            return
+        if now.seconds <= 0 or folder.name in self._ended:
             return
         block = self._blocks.get(folder.name)
         if block is None or block.now != now:
@@ -123,6 +134,13 @@ class Watch:
             block.count(reading)
             if block.spent >= now.seconds:
                 self._end(folder, Ended(now.item, 0), now)
+
+    def _bury(self, worker: str, now: Now) -> None:
+        """End what a dead worker started: it may hold the pipe that tells everybody else of the death."""
+        self._buried.add(worker)
+        if self._own_groups:
+            with suppress(OSError):
+                os.killpg(now.pid, signal.SIGKILL)
 
     def _end(self, folder: Path, why: Ended, now: Now) -> None:
         self._ended[folder.name] = why

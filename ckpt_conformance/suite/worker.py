@@ -66,7 +66,7 @@ class MortalWorker(Worker):
 
     Args:
         folder: For its stacks, and for what it says to the process that watches it.
-        quiet: Whether to throw away what the candidate prints.
+        quiet: Whether nobody but us has to do with it: what the candidate prints is thrown away.
         replaceable: Whether another process can take over what this one has not begun.
     """
 
@@ -83,6 +83,9 @@ class MortalWorker(Worker):
             faulthandler.register(DUMP, self._hung, all_threads=True, chain=True)
         die_with_the_parent()
         self._quiet = quiet
+        if quiet:
+            # a group of its own, so that what the candidate starts can be ended with it
+            os.setpgid(0, 0)
 
     @contextmanager
     def limited(self, item: str, seconds: float, *, making: bool = False) -> Iterator[None]:
