@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import time
 import tomllib
 
-from ckpt_conformance.report.storage import read_report
-from tests.integration.conftest import ROOT, Shell
+from tests.integration.conftest import Shell
 
 GOOD = """
 from torch.utils.checkpoint import checkpoint
@@ -69,31 +64,6 @@ def test_expect_update_writes_what_fails_and_keeps_reasons(shell: Shell) -> None
     assert entries[SELECT[2]]["reason"].startswith("not yet explained: ")
     assert shell.run("expect", "mine:good", "--update", *SELECT).code == 0
     assert file.read_text() == ""
-
-
-def test_sigterm_leaves_a_report_that_says_that_it_is_not_whole(shell: Shell) -> None:
-    source = (
-        "import time\ndef slow(fn, *args, **kwargs):\n    time.sleep(2)\n    return fn(*args, **kwargs)\n"
-    )
-    shell.write("mine.py", source)
-    command = [sys.executable, "-m", "ckpt_conformance", "run", "mine:slow", "--report", "out"]
-    with subprocess.Popen(
-        command,
-        cwd=shell.folder,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as running:
-        assert running.stdout is not None
-        assert running.stdout.read(1) in ".F"
-        running.send_signal(signal.SIGTERM)
-        said = running.stdout.read()
-        began = time.monotonic()
-        code = running.wait(60)
-    assert time.monotonic() - began < 60
-    assert code == 1
-    assert "interrupted: requirements are missing" in said
-    assert read_report(shell.folder / "out").interrupted
 
 
 def test_without_a_candidate_the_reference_is_verified(shell: Shell) -> None:
