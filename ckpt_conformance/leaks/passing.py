@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from torch import Tensor
 from torch.nn import Parameter
@@ -61,13 +61,22 @@ class Passing:
         return [tensor for tensor in found if tensor is not None]
 
 
-def with_graph(ends: list[Tensor]) -> Iterator[Tensor]:
-    """Some tensors, and what their graphs keep besides: saved tensors, leaves, and the leaves' gradients."""
+def with_graph(ends: list[Tensor], made: Callable[[Tensor], bool]) -> Iterator[Tensor]:
+    """Some tensors, and what the step made that their graphs keep: saved tensors, leaves, gradients.
+
+    Args:
+        ends: The tensors.
+        made: Whether the step made a tensor. The gradient of a leaf that it did not make, such as a
+            parameter, is the optimizer's, and no part of the graph.
+    """
     yield from ends
+    leaves = [end for end in ends if end.is_leaf]
     for node in reachable_nodes(ends):
-        yield from (data for _, one in raw_saved(node) if isinstance(data := saved_data(one), Tensor))
+        saved = (saved_data(one) for _, one in raw_saved(node))
+        yield from (data for data in saved if isinstance(data, Tensor) and made(data))
         leaf = getattr(node, "variable", None)
-        if isinstance(leaf, Tensor):
-            yield leaf
-            if leaf.grad is not None:
-                yield leaf.grad
+        leaves += [leaf] if isinstance(leaf, Tensor) and made(leaf) else []
+    for leaf in leaves:
+        yield leaf
+        if leaf.grad is not None:
+            yield leaf.grad

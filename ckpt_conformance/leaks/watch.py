@@ -102,8 +102,8 @@ class StepWatch:
     def late(self, warmup: int) -> list[tuple[Tensor, int]]:
         """What the last step made of a graph and will be gone at the next one's end, as in each step."""
         last = len(self.censuses)
-        found = {id(tensor): tensor for tensor in with_graph(self.passing.late(warmup))}
-        return [(tensor, last) for tensor in found.values() if self._step_of(tensor) == last]
+        kept = with_graph(self.passing.late(warmup), lambda tensor: self._step_of(tensor) == last)
+        return [(tensor, last) for tensor in {id(tensor): tensor for tensor in kept}.values()]
 
 
 def _may_have_grad(tensor: Tensor) -> bool:

@@ -191,3 +191,41 @@ def test_the_picture_draws_native_references_dashed_and_suspects_bold():
 )
 def test_sizes_are_told_for_people(number, told):
     assert size(number) == told
+
+
+def test_what_is_late_is_told_on_the_page_and_in_the_log_and_is_no_error():
+    report = recorded("late")
+    page = Page(render_leak_html(report)).words
+    assert page.index("✓ no leak in 6 steps") < page.index("What lives after each step")
+    assert "NEW late: __main__.TRAINER.previous[0]" in page
+    assert "Tolerate it" not in page
+    assert "[[leak]]" not in as_text(report)
+    (result,) = render_leak_sarif(report)["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("leak/late", "note")
+    assert result["partialFingerprints"] == {"leak/v1": report.leaks[0].fingerprint}
+    assert render_leak_markdown(report).startswith("## ✓ ")
+    assert dict(junit_properties(report))[f"ckpt_leaks.{report.leaks[0].fingerprint}"].startswith(
+        "NEW late: "
+    )
+
+
+def test_a_leak_without_an_object_says_what_grows_and_asks_for_no_holder():
+    report = recorded("bytes-without-object")
+    words = Page(render_leak_html(report)).words
+    assert "NEW bytes without an object: bytes on all: 2048 to 4096 a step, growing" in words
+    assert (
+        f"15.6 KiB (16000 bytes) in all after the warm-up. Fingerprint {report.leaks[0].fingerprint}" in words
+    )
+    assert "Who holds it" not in words
+    assert "no tensor, 16000 bytes -> 1 leak" in as_text(report)
+
+
+def test_a_page_of_many_leaks_begins_with_a_list_of_them_and_says_how_many_were_traced():
+    report = recorded("many")
+    page = Page(render_leak_html(report))
+    assert [link for link in page.links if link.startswith("#")] == [f"#leak-{at}" for at in range(1, 25)]
+    assert (
+        "24 of 90 surviving tensors were traced, one for each look for the largest 24 of 30 looks"
+        in page.words
+    )
+    assert "and 14 more (-vv tells all)" in as_text(report)

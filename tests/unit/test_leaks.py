@@ -211,6 +211,31 @@ def test_a_loss_that_lives_until_the_next_one_is_told_as_too_little_to_look_into
     assert any(told.startswith("late: 4 bytes of a step's graph") for told in guard.report.blind)
 
 
+def test_gradients_that_live_until_the_next_step_sets_them_to_none_are_not_late():
+    model = torch.nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    guard = leak_guard()
+    with guard as steps:
+        for _ in steps:
+            optimizer.zero_grad()
+            loss = model(torch.ones(4, 64)).sum()
+            loss.backward()
+            optimizer.step()
+    assert guard.report.leaks == ()
+    assert any(told.startswith("late: 4 bytes of a step's graph") for told in guard.report.blind)
+
+
+def test_the_gradient_of_a_leaf_that_the_step_made_is_late_with_it():
+    def step():
+        leaf = BENCH.weight.detach().expand(256, 16).clone().requires_grad_()
+        leaf.exp().sum().backward()
+        BENCH.previous.append(leaf)
+
+    (leak,) = watch(step).report.leaks
+    assert (leak.kind, leak.holder.rpartition(".")[2]) == (Kind.LATE, "previous[0]")
+    assert (leak.objects, leak.bytes) == (2, 2 * 256 * 16 * 4)
+
+
 def test_a_graph_that_two_steps_share_is_no_late_one():
     guard = leak_guard(steps=8)
     with guard as steps:

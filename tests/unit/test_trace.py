@@ -210,3 +210,11 @@ def test_two_attributes_of_one_instance_are_both_found():
     found = trace_all([reference() for reference in make(SHELF["it"])])
     SHELF.clear()
     assert [held.path.text.partition("['it']")[2] for held in found] == [".by_name['tensor']", ".alone"]
+
+
+def test_long_keys_that_differ_at_their_end_are_told_apart():
+    def make(holder):
+        holder.seen = {f"{'a_very_long_name_' * 5}{end}": torch.ones(3) for end in "xy"}
+        return weakref.ref(holder.seen[f"{'a_very_long_name_' * 5}y"])
+
+    assert kept_by_keeper(make) == f".seen['{'a_very_long_name_' * 5}y']"

@@ -18,7 +18,7 @@ from ckpt_conformance.instruments.trace.native import native_edges
 
 THREAD_LOCAL = ".<thread-local>"
 _UNKNOWN = ".<{}>"
-_KEY = 60
+_KEY = 200
 
 
 def label(parent: Any, child: Any, native: list[tuple[str, Any]] | None = None) -> str:
@@ -70,7 +70,8 @@ def _items(mapping: Any) -> Iterator[tuple[str, Any]]:
 def _written(key: Any) -> str:
     """A key, in a form that says the same in every run."""
     if isinstance(key, (str, int, float, bool, bytes, type(None))):
-        return repr(key)[:_KEY]
+        text = repr(key)
+        return text if len(text) <= _KEY else f"{text[: _KEY - 1]}…"
     if isinstance(key, weakref.ref):
         return "<weakref>"
     if isinstance(key, type):

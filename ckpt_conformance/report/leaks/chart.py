@@ -44,7 +44,9 @@ def bytes_chart(growth: Growth) -> Markup:
     """The levels of bytes after each step, the warm-up shaded."""
     levels = growth.levels
     spread = max(levels) - min(levels)
-    scale = _Scale(len(levels), max(0, min(levels) - spread // 4), max(levels) + max(1, spread // 8))
+    # levels that do not move are shown above zero, as their own neighbourhood has no other marks
+    low = max(0, min(levels) - spread // 4) if spread else 0
+    scale = _Scale(len(levels), low, max(levels) + max(1, spread // 8 if spread else max(levels) // 4))
     told = f"Live bytes after each of {len(levels)} steps: {', '.join(map(str, levels))}"
     parts = [*_warmup(scale, growth.warmup), *_axis(scale), *_series(scale, levels)]
     opening = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(told)}">'

@@ -25,6 +25,7 @@ def render_leak_html(report: LeakReport) -> str:
         report=report,
         verdict=verdict(report),
         chart=bytes_chart(report.growth["bytes"]) if "bytes" in report.growth else "",
+        grew=any(growth.leaks for growth in report.growth.values()),
         leaks=leaks,
         pictures={leak.fingerprint: picture(leak) for leak in leaks[:_DRAWN] if leak.steps},
         meaning=MEANING,
