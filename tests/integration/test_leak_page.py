@@ -113,12 +113,12 @@ def test_names_that_hold_markup_are_shown_as_text(tmp_path):
 
 
 @needs_browser
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_page_is_no_wider_than_the_window(tmp_path, width):
+@pytest.mark.parametrize(
+    ("name", "width"), [("graph-kept", 1280), ("graph-kept", 390), ("many", 390), ("late", 390)]
+)
+def test_the_page_is_no_wider_than_the_window(tmp_path, name, width):
     # our own page has no script, so another one looks at it in a frame; the policy would forbid that
-    own = re.sub(
-        r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", render_leak_html(report_of("graph-kept"))
-    )
+    own = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", render_leak_html(report_of(name)))
     document, _ = opened(FRAME.format(width=width, page=escape(own)), tmp_path)
     measured = re.search(r'data-wide="(\d+) (\d+)"', document)
     assert measured
