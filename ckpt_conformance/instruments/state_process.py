@@ -16,7 +16,14 @@ from typing import Any
 
 import torch
 
-from ckpt_conformance.instruments.state_piece import Piece, listed, lost_words, mapping_words, opaque_words
+from ckpt_conformance.instruments.state_piece import (
+    Piece,
+    listed,
+    lost_words,
+    mapping_words,
+    opaque_words,
+    stack_words,
+)
 
 HOOKS = (
     (sys, "excepthook"), (sys, "unraisablehook"), (sys, "displayhook"), (sys, "stdin"), (sys, "stdout"),
@@ -126,16 +133,16 @@ def read_timers() -> tuple[tuple[float, float], ...]:
 
 
 def put_back_timers(state: tuple[tuple[float, float], ...]) -> None:
-    """Stop what was started, start what was stopped; one that runs on is left alone, whatever its time."""
+    """Stop what was started; one that ran before is its owner's, whether it has gone off or not."""
     for timer, before, now in zip(TIMERS, state, read_timers(), strict=True):
-        if bool(before[0]) != bool(now[0]):
-            signal.setitimer(timer, *before)
+        if now[0] and not before[0]:
+            signal.setitimer(timer, 0)
 
 
 def timers_words(before: tuple[tuple[float, float], ...], after: tuple[tuple[float, float], ...]) -> str:
-    """How many timers were started and stopped."""
-    set_before, set_after = ([bool(left) for left, _ in state] for state in (before, after))
-    return "" if set_before == set_after else f"{sum(set_before)} running became {sum(set_after)}"
+    """How many timers were started."""
+    started = sum(now[0] > 0 and not was[0] for was, now in zip(before, after, strict=True))
+    return f"{started} started" if started else ""
 
 
 def read_tracing() -> tuple[Any, Any]:
@@ -281,7 +288,7 @@ PROCESS_PIECES = (
     Piece("working directory", read_working_directory, put_back_working_directory),
     Piece("import path", read_import_path, put_back_import_path),
     Piece("timers", read_timers, put_back_timers, timers_words),
-    Piece("tracing", read_tracing, put_back_tracing),
+    Piece("tracing", read_tracing, put_back_tracing, stack_words),
     Piece("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     Piece("garbage collector", read_collector, put_back_collector),
     Piece("threads", read_threads, None, threads_words),

@@ -102,6 +102,12 @@ LEFT_BEHIND: dict[str, tuple[Callable[[], object], str]] = {
         lambda: setattr(sys, "excepthook", print), "interpreter hooks: sys.excepthook changed",
     ),
     "signal": (lambda: signal.signal(signal.SIGUSR1, print), "signal handlers: SIGUSR1 changed"),
+    "timer": (lambda: signal.setitimer(signal.ITIMER_PROF, 1000), "timers: 1 started"),
+    "profile": (lambda: sys.setprofile(lambda *_: None), "tracing: [nothing, nothing] became [nothing, "),
+    "layer": (
+        lambda: setattr(torch.nn.Linear, "forward", torch.nn.Identity.forward),
+        "layers: torch.nn.modules.linear.Linear.forward replaced",
+    ),
     "environment": (
         lambda: os.environ.update(CKPT_TEST="secret"), "environment: CKPT_TEST set",
     ),
@@ -153,6 +159,17 @@ def test_a_thread_that_still_runs_is_named_and_remains() -> None:
     stop.set()
     thread.join()
     assert leftovers.remaining == ["threads: 1 left running (straggler)"]
+
+
+def test_a_timer_that_ran_before_is_its_owners() -> None:
+    signal.setitimer(signal.ITIMER_PROF, 1000)
+    try:
+        with isolated() as left:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        assert left.differences == []
+        assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def test_a_thread_that_ended_is_no_difference() -> None:
