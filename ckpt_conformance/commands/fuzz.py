@@ -7,6 +7,7 @@ be started.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -92,6 +93,7 @@ def _saved(folder: Path) -> Iterator[Program]:
 def _hunt(arguments: argparse.Namespace, worker: Worker, saved: list[Program]) -> Catch:
     from ckpt_conformance.fuzz.hunt import hunt, replayed
 
+    gc.freeze()  # what is loaded by now outlives the hunt, which makes much garbage of its own
     caught = replayed(worker, saved)
     if saved:
         print(f"{len(saved)} saved programs: {_line(caught)}")

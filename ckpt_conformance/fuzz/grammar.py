@@ -21,7 +21,8 @@ DEEPEST = 3
 """How deep regions may nest."""
 
 _CONSUMER: Mapping[str, Operation] = {**SAVING, **VIEWS}
-_IN_REGIONS = (*OPERATIONS, "region", "region", "inner-backward")
+_OFTEN = ("linear", "linear", "linear", "reads-requires-grad")
+_IN_REGIONS = (*OPERATIONS, *_OFTEN, "region", "region", "inner-backward")
 
 
 def make_program(choose: Choose) -> Program:
@@ -35,7 +36,7 @@ def make_program(choose: Choose) -> Program:
     results = [_run_region(scope, level=1) for _ in range(choose((1, 1, 1, 2)))]
     made = [value.name for value, _ in results]
     result = f"torch.cat([{', '.join(made)}])" if len(made) > 1 and choose((False, True)) else made[-1]
-    plan, autocast = _plan(scope), choose(_AUTOCASTS)
+    plan, autocast = _plan(scope), _autocast(scope)
     begin, end = _around(scope, autocast)
     return Program(
         setup=tuple(leaves.lines),
@@ -51,6 +52,11 @@ def make_program(choose: Choose) -> Program:
 def _plan(scope: Scope) -> Plan:
     without = {"second"} if "attention" in scope.features else set()  # it has no second derivative
     return scope.choose(("once", "once", *(plan for plan in PLANS if plan not in without)))
+
+
+def _autocast(scope: Scope) -> Autocast:
+    without = {"float16"} if "rrelu" in scope.features else set()  # it has no kernel for that on the CPU
+    return scope.choose(tuple(dtype for dtype in _AUTOCASTS if dtype not in without))
 
 
 def _around(scope: Scope, autocast: Autocast) -> tuple[list[str], list[str]]:
@@ -136,7 +142,7 @@ def _body(scope: Scope, level: int) -> int:
     if any(value.kind == "int" for value in scope.values):
         _operate(scope, scope.choose(("embedding", "index")))  # else a region seldom uses its indices
     for _ in range(scope.choose((1, 2, 3, 5, 8))):
-        name = scope.choose(_IN_REGIONS if level < DEEPEST else tuple(OPERATIONS))
+        name = scope.choose(_IN_REGIONS if level < DEEPEST else (*OPERATIONS, *_OFTEN))
         if name == "region":
             scope.features.add("nested")
             depth = max(depth, _run_region(scope, level + 1)[1])

@@ -182,6 +182,15 @@ def _constant(scope: Scope) -> bool:
     return True
 
 
+def _reads_requires_grad(scope: Scope) -> bool:
+    """Whether an argument needs a gradient, as functions with a fast path ask."""
+    value = scope.pick(lambda found: found.kind in FLOATING and found.name.startswith("a"))
+    if value is None:
+        return False
+    scope.bind(f"{value.name} * (2 if {value.name}.requires_grad else 1)", value.shape, value.kind)
+    return True
+
+
 def _in_place(template: str, scope: Scope, *, saves: bool = False) -> bool:
     value = scope.pick(lambda found: found.fresh and found.kind == "float" and len(found.shape) >= 1)
     if value is None:
@@ -261,7 +270,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "parameter-view": _parameter_view,
     "knows-a-constant": _constant,
     "reads-grad-mode": partial(elementwise, "{} * (2 if torch.is_grad_enabled() else 1)", saves=False),
-    "reads-requires-grad": partial(elementwise, "{0} * (2 if {0}.requires_grad else 1)", saves=False),
+    "reads-requires-grad": _reads_requires_grad,
     "other-checkpoint": partial(elementwise, "other_checkpoint({})"),
     **JOINING,
     **VIEWS,

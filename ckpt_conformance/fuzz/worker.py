@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -144,6 +145,7 @@ def _serve(make: Callable[[], Candidate], device: str, requests: int, answers: i
     try:
         _prepare(device)
         candidate = make()
+        gc.freeze()  # what is there by now no program can make garbage: do not walk it again and again
         with os.fdopen(requests, "rb") as lines:
             for line in lines:
                 answer = compare(Program.from_json(line.decode()), candidate)
