@@ -65,8 +65,7 @@ def take_census(
     """
     objects = gc.get_objects()
     types = Counter(map(type, objects)) if with_types else {}
-    visible = tensors_among(objects)
-    held = nodes_among(objects)
+    visible, held = _among(objects)
     del objects
     visible += also
     with torch._C.DisableTorchFunctionSubclass():
@@ -79,10 +78,14 @@ def tensors_among(objects: list[Any]) -> list[Tensor]:
     return list(compress(objects, map(_tensor_types().__contains__, map(type, objects))))
 
 
-def nodes_among(objects: list[Any]) -> list[Any]:
-    """The autograd nodes in a list, which a program can keep without any tensor of the graph."""
-    kinds = {kind for kind in set(map(type, objects)) if sort_of(kind) is Sort.NODE}
-    return list(compress(objects, map(kinds.__contains__, map(type, objects)))) if kinds else []
+def _among(objects: list[Any]) -> tuple[list[Tensor], list[Any]]:
+    """The tensors among some objects, and the autograd nodes, which a program can keep without a tensor."""
+    present = set(map(type, objects))
+    tensor_types = _tensor_types() & present
+    wanted = tensor_types | {kind for kind in present if sort_of(kind) is Sort.NODE}
+    found = list(compress(objects, map(wanted.__contains__, map(type, objects))))
+    tensors = [value for value in found if type(value) in tensor_types]
+    return tensors, [value for value in found if type(value) not in tensor_types]
 
 
 def _tensor_types() -> set[type]:

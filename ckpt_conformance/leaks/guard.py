@@ -11,7 +11,7 @@ from types import TracebackType
 
 import torch
 
-from ckpt_conformance.instruments.census import Census, unique_bytes
+from ckpt_conformance.instruments.census import Census
 from ckpt_conformance.instruments.growth import Growth, Trend, judge_growth
 from ckpt_conformance.leaks.baseline import compare, load_baseline
 from ckpt_conformance.leaks.births import BirthLog
@@ -20,6 +20,7 @@ from ckpt_conformance.leaks.facts import Column
 from ckpt_conformance.leaks.kinds import Found, find_leaks
 from ckpt_conformance.leaks.model import Leak, LeakReport
 from ckpt_conformance.leaks.passing import SHARE
+from ckpt_conformance.leaks.retained import own_memory
 from ckpt_conformance.leaks.surroundings import about, blind_spots, command
 from ckpt_conformance.leaks.text import as_text
 from ckpt_conformance.leaks.unexplained import unexplained
@@ -57,7 +58,7 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         device: Count the tensors of this device alone, such as `"cuda"`; None counts all.
         baseline: A TOML file of known leaks, which do not raise.
         variants: The same step in other variants, by name, such as with no checkpointing: what each of them
-            keeps is told next to what the loop keeps. They run where the loop leaks.
+            keeps is told next to what the loop keeps. They run where the loop leaks or is late.
         births: Whether to record where memory is made in the steps after growth was first seen.
         every: Write out all leaks in the error's message, not the ten largest alone.
         on_report: Called with the report before anything is raised.
@@ -145,9 +146,8 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
     def _judged(self) -> LeakReport:
         began = time.perf_counter()
         growth = self._growth()
-        leaking = any(one.leaks for one in growth.values())
         leaks, blind = self._leaks(growth)
-        columns = self._columns() if leaking else ()
+        columns = self._columns() if leaks else ()
         report = LeakReport(
             steps=len(self._watch.censuses),
             warmup=self._warmup,
@@ -188,7 +188,8 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
     def _late(self) -> tuple[Found, str]:
         """What each step passes on to the next, and what of it is too little to tell of."""
         survivors = self._watch.late(self._warmup)
-        size, least = unique_bytes(one for one, _ in survivors), SHARE * self._watch.censuses[-1].bytes
+        size = sum(size for _, size in own_memory(one for one, _ in survivors).values()) if survivors else 0
+        least = SHARE * self._watch.censuses[-1].bytes
         found = find_leaks(survivors, self._births, late=True) if size >= least else Found()
         leaks = tuple(leak for leak in found.leaks if leak.bytes >= least)
         little = size - sum(leak.bytes for leak in leaks)

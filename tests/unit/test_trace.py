@@ -218,3 +218,14 @@ def test_long_keys_that_differ_at_their_end_are_told_apart():
         return weakref.ref(holder.seen[f"{'a_very_long_name_' * 5}y"])
 
     assert kept_by_keeper(make) == f".seen['{'a_very_long_name_' * 5}y']"
+
+
+def test_a_trace_keeps_no_class_alive():
+    class Local:
+        pass
+
+    trace(Local())
+    gone = weakref.ref(Local)
+    del Local
+    gc.collect()
+    assert gone() is None

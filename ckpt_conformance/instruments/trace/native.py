@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -31,8 +32,9 @@ class Sort(IntEnum):
     SAVED = 3
 
 
-_sorts: dict[type, Sort] = {}
-_raw_names: dict[type, tuple[str, ...]] = {}
+# weakly, as a class that a function defines keeps that function's variables alive
+_sorts: WeakKeyDictionary[type, Sort] = WeakKeyDictionary()
+_raw_names: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
 
 
 def sort_of(kind: type) -> Sort:
