@@ -85,17 +85,14 @@ class Recorder:
         if report is not None:
             claim(report)
 
-    def pytest_sessionstart(self) -> None:
-        """Begin to watch the workers."""
-        self._watch.start()
-
     def pytest_unconfigure(self) -> None:
         """Watch no more."""
         self._watch.stop()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a new worker where to leave the stacks of its death."""
+        """Tell a new worker where to leave the stacks of its death, and watch it."""
+        self._watch.start()
         node.workerinput[STACKS] = self._stacks.name
         node.workerinput[REPLACEABLE] = node.config.getoption("dist") in _TAKING_BACK
 

@@ -82,8 +82,8 @@ class Watch:
         self._thread = threading.Thread(target=self._look_again_and_again, daemon=True)
 
     def start(self) -> None:
-        """Begin, where the system tells about other processes; else workers limit themselves."""
-        if can_be_read():
+        """Begin, where the system tells about other processes; safe to call twice."""
+        if can_be_read() and self._thread.ident is None:
             self._thread.start()
 
     def stop(self) -> None:
