@@ -108,10 +108,10 @@ def _hunt(arguments: argparse.Namespace, worker: Worker, saved: list[Program]) -
 
 
 def _line(caught: Catch) -> str:
-    refused = len(caught.groups) - len(caught.faults())
+    others = len(caught.groups) - len(caught.faults())
     return (
         f"{caught.programs} programs in {caught.seconds:.0f} s: {len(caught.faults())} differences by cause,"
-        f" {refused} refusals"
+        f" {others} refusals and roundings"
     )
 
 
@@ -122,11 +122,11 @@ def _show(caught: Catch, candidate: Candidate, arguments: argparse.Namespace) ->
         lines = "".join(f"{group.program.to_json()}\n" for group in caught.groups)
         (arguments.corpus / _CORPUS).write_text(lines, encoding="utf-8")
     for number, group in enumerate(caught.groups, start=1):
-        kind = "refusal" if group.difference.refusal else "difference"
+        kind = "difference" if group.difference.fault else "no fault, refused or rounded,"
         print(f"\n{kind} {number}, in {group.count} programs: {group.difference.aspect}")
         print(f"  {group.difference.detail}")
         print(f"  needs: {', '.join(sorted(group.cause)) or 'nothing beyond the simplest program'}")
-        if not group.difference.refusal:
+        if group.difference.fault:
             _write_script(number, group, candidate, arguments)
     print(f"\n{candidate.name}, seed {arguments.seed}: {_line(caught)}")
 

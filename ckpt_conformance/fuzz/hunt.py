@@ -71,8 +71,8 @@ class Catch:
     seconds: float = 0.0
 
     def faults(self) -> list[Group]:
-        """The groups that are no refusals."""
-        return [group for group in self.groups if not group.difference.refusal]
+        """The groups that are neither refusals nor rounding."""
+        return [group for group in self.groups if group.difference.fault]
 
 
 SHRINKING = 30.0

@@ -35,6 +35,11 @@ class Difference:
     refusal: bool = False
 
     @property
+    def fault(self) -> bool:
+        """Whether a user would call it one: no refusal, and more than a sum in another order."""
+        return not self.refusal and not self.aspect.endswith(_LAST_BITS)
+
+    @property
     def effect(self) -> str:
         """The aspect, or `values` for all those that follow from one wrong value.
 
@@ -45,7 +50,7 @@ class Difference:
 
 
 _LAST_BITS = " in its last bits"
-_ULPS = 4
+_ULPS = 32
 """How far apart sums of the same contributions may be, where they are added up in another order."""
 
 _VALUES = ("a gradient differs", "a result differs", "a leaf differs", "the generator is left elsewhere")
@@ -219,4 +224,6 @@ def _ulps(tensor: Tensor) -> float:
     """A few units in the last place of a tensor's largest element; 0 where there are none."""
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return 0.0
-    return _ULPS * torch.finfo(tensor.dtype).eps * float(tensor.detach().abs().nan_to_num().max())
+    # a program's result is of float64, whatever it was computed in
+    eps = max(torch.finfo(tensor.dtype).eps, torch.finfo(torch.float32).eps)
+    return _ULPS * eps * float(tensor.detach().abs().nan_to_num().max())

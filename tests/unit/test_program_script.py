@@ -105,3 +105,20 @@ def test_a_gradient_that_is_retained_is_printed(script):
     code, lines = script(kept, "a gradient differs")
     assert code is True
     assert any(line.startswith("gradient of o: torch.float32 [") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "call"),
+    [
+        (Candidate.from_function, "megatron", "random.checkpoint(fn, False, *args, **kwargs)"),
+        (Candidate.from_discarding, "megatron-discard", "random.CheckpointWithoutOutput, fp8=None"),
+    ],
+)
+def test_a_script_for_megatron_sets_it_up_by_itself(make, name, call):
+    found = Difference("a gradient differs", "in this program")
+    text = program_script(_program(), found, make(print, name=name), target=name)
+    assert "ckpt_conformance" not in text
+    assert call in text
+    assert text.index("sys.modules.setdefault") < text.index(
+        "from megatron.core.tensor_parallel import random"
+    )

@@ -36,6 +36,7 @@ _ELSEWHERE = frozenset(
         "changes-a-tensor",
         "gradient-kept",
         "inner-backward",
+        "input-frozen",
         "knows-a-constant",
         "names-an-option",
         "other-checkpoint",
