@@ -6,6 +6,8 @@ import configparser
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.documents import block, blocks, published_rows
 from tests.outside.environment import ROOT, Environment
 
@@ -78,6 +80,13 @@ def test_the_leak_report_reads_as_shown(environment: Environment, tmp_path: Path
     said = iter(ended.said.splitlines())
     for line in block(README, "How to read a leak report", "text").splitlines():
         assert any(one.endswith(line) for one in said), line
+
+
+@pytest.mark.parametrize("document", [README, "docs/ci.md"])
+def test_links_lead_to_files_that_are_there(document: str) -> None:
+    folder = (ROOT / document).parent
+    links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text())
+    assert [link for link in links if not (folder / link).exists()] == []
 
 
 def test_the_table_is_that_of_the_matrix() -> None:
