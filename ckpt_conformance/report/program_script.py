@@ -46,13 +46,12 @@ def checkpointed(fn, args, kwargs, consumer):
 }
 
 _MEGATRON: Final = """\
-kernels = types.ModuleType("megatron.core.transformer.moe.ops.paged_stash")  # of no use here
-kernels.GLOBAL_BLOCK_SIZE, kernels.paged_stash_copy_kernel, kernels.paged_stash_pop_kernel = 1024, None, None
-sys.modules.setdefault(kernels.__name__, kernels)
+kernels = dict.fromkeys(("paged_stash_copy_kernel", "paged_stash_pop_kernel"))  # triton's, of no use here
+kernels = types.SimpleNamespace(GLOBAL_BLOCK_SIZE=1024, **kernels)
+sys.modules.setdefault("megatron.core.transformer.moe.ops.paged_stash", kernels)
 from megatron.core.tensor_parallel import random
 if not torch.cuda.is_available():
-    random._get_cuda_rng_state = lambda *_, **__: torch.zeros(16, dtype=torch.uint8)
-    random._set_cuda_rng_state = lambda *_, **__: None
+    random._get_cuda_rng_state = random._set_cuda_rng_state = lambda *_, **__: torch.zeros(16).byte()
 """
 """What a machine without a GPU or without triton lacks; see `ckpt_conformance.catalog.megatron`."""
 
@@ -128,7 +127,6 @@ _AFTER_BACKWARD: Final = {
 _END: Final = """\
 def text(value):
     return f"{value.dtype} {value.tolist()}" if isinstance(value, torch.Tensor) else repr(value)
-
 gc.disable()
 plain, found = look(lambda fn, args, kwargs, consumer: consumer(fn(*args, **kwargs))), look(checkpointed)
 different = [name for name in plain | found if text(plain.get(name)) != text(found.get(name))]

@@ -1,0 +1,56 @@
+"""no error where the plain run has one: RuntimeError one of the variables needed for gradient computation has been modified by an inplace operation: [torch.FloatTensor [4, 6]] is at version 1; expecte. Exit code 1 where it shows."""
+import gc, sys, types
+import torch
+DEVICE = 'cpu'
+kernels = types.ModuleType("megatron.core.transformer.moe.ops.paged_stash")  # of no use here
+kernels.GLOBAL_BLOCK_SIZE, kernels.paged_stash_copy_kernel, kernels.paged_stash_pop_kernel = 1024, None, None
+sys.modules.setdefault(kernels.__name__, kernels)
+from megatron.core.tensor_parallel import random
+if not torch.cuda.is_available():
+    random._get_cuda_rng_state = lambda *_, **__: torch.zeros(16, dtype=torch.uint8)
+    random._set_cuda_rng_state = lambda *_, **__: None
+TARGET = lambda fn, *args, **kwargs: random.checkpoint(fn, False, *args, **kwargs)
+def leaf(*shape, seed, dtype=torch.float32, grad=True):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=dtype).to(DEVICE).requires_grad_(grad)
+def meet(*tensors):
+    real = [torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors]
+    return torch.cat([tensor.reshape(-1).to(torch.float64) for tensor in real])
+def setup():
+    return {'x0': leaf(4, 6, seed=0)}
+def step(leaves, run):
+    x0, = [leaves[name] for name in ('x0',)]
+    def region1(box):
+        a1_0, = [box['x'], *box['more'][0]]
+        return a1_0.sin()
+    def consumer1(o1_0):
+        v3 = o1_0.sin()
+        return meet(v3)
+    v4 = run(region1, ({'x': x0, 'more': [[], 3]},), {}, consumer1)
+    with torch.no_grad():
+        x0.mul_(2)
+    return v4
+def checkpointed(fn, args, kwargs, consumer):
+    return consumer(TARGET(fn, *args, **kwargs))
+def look(run):
+    seen, leaves = {}, setup()
+    torch.manual_seed(20261)
+    try:
+        result = step(leaves, run)
+        seen["result"] = result.detach().clone()
+        loss = (result * torch.linspace(0.5, 1.5, result.numel(), device=DEVICE, dtype=result.dtype)).sum()
+        if loss.requires_grad: loss.backward()
+    except Exception as error:
+        seen["error"] = f"{type(error).__name__}: {error}"
+    result = loss = first = None
+    seen |= {f"gradient of {name}": leaf.grad for name, leaf in leaves.items()}
+    return seen
+def text(value):
+    return f"{value.dtype} {value.tolist()}" if isinstance(value, torch.Tensor) else repr(value)
+
+gc.disable()
+plain, found = look(lambda fn, args, kwargs, consumer: consumer(fn(*args, **kwargs))), look(checkpointed)
+different = [name for name in plain | found if text(plain.get(name)) != text(found.get(name))]
+for name in different:
+    print(f"{name}: {text(plain.get(name))} became {text(found.get(name))}")
+raise SystemExit(print("reproduced" if different else "not reproduced") or bool(different))
