@@ -15,9 +15,9 @@ from ckpt_conformance.candidate import Candidate, CandidateError
 from ckpt_conformance.resolve import resolve
 
 NAMES = (
-    "torch-reentrant", "torch-nonreentrant", "transformer-engine-reentrant",
-    "transformer-engine-nonreentrant", "megatron", "megatron-discard", "reference-reentrant", "reference",
-    "reference-discard",
+    "torch-reentrant", "torch-nonreentrant", "torch-nonreentrant-no-early-stop",
+    "transformer-engine-reentrant", "transformer-engine-nonreentrant", "megatron", "megatron-discard",
+    "reference-reentrant", "reference", "reference-discard",
 )  # fmt: skip
 SIZES = tuple(Size(4, hidden, 4096, 1, torch.bfloat16) for hidden in (2048, 4096))
 
