@@ -121,4 +121,10 @@ def _call(python: Path, name: str, folder: Path, settings: Settings) -> tuple[in
         )
     except (subprocess.TimeoutExpired, OSError) as error:
         return -1, " ".join(str(error).split())[:300]
-    return done.returncode, " ".join(done.stderr.split())[-300:]
+    return done.returncode, _last_line(done.stderr)
+
+
+def _last_line(said: str) -> str:
+    """What a process ended on: the command line says in one line what it lacks; warnings come before."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1][-300:] if lines else ""

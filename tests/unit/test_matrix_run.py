@@ -39,6 +39,12 @@ def test_a_candidate_that_dies_leaves_a_row_and_the_next_one_runs(tmp_path: Path
     assert all(row.run is None and "no luck" in row.problem for row in rows)
 
 
+def test_what_a_candidate_lacks_is_told_without_the_warnings_before_it(tmp_path: Path) -> None:
+    python = script(tmp_path, "echo a warning >&2; echo 'needs x: python -m pip install x' >&2; exit 2")
+    (row,) = run_all(["broken"], settings(tmp_path, python), lambda _: None)
+    assert row.problem == "needs x: python -m pip install x"
+
+
 def test_an_interpreter_that_is_not_there_is_a_row_with_a_problem(tmp_path: Path) -> None:
     (row,) = run_all(["broken"], settings(tmp_path, tmp_path / "nowhere"), lambda _: None)
     assert row.run is None
