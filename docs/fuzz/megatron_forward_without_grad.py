@@ -2,13 +2,12 @@
 import gc, sys, types
 import torch
 DEVICE = 'cpu'
-kernels = types.ModuleType("megatron.core.transformer.moe.ops.paged_stash")  # of no use here
-kernels.GLOBAL_BLOCK_SIZE, kernels.paged_stash_copy_kernel, kernels.paged_stash_pop_kernel = 1024, None, None
-sys.modules.setdefault(kernels.__name__, kernels)
+kernels = dict.fromkeys(("paged_stash_copy_kernel", "paged_stash_pop_kernel"))  # triton's, of no use here
+kernels = types.SimpleNamespace(GLOBAL_BLOCK_SIZE=1024, **kernels)
+sys.modules.setdefault("megatron.core.transformer.moe.ops.paged_stash", kernels)
 from megatron.core.tensor_parallel import random
 if not torch.cuda.is_available():
-    random._get_cuda_rng_state = lambda *_, **__: torch.zeros(16, dtype=torch.uint8)
-    random._set_cuda_rng_state = lambda *_, **__: None
+    random._get_cuda_rng_state = random._set_cuda_rng_state = lambda *_, **__: torch.zeros(16).byte()
 TARGET = lambda fn, *args, **kwargs: random.checkpoint(fn, False, *args, **kwargs)
 def leaf(*shape, seed, dtype=torch.float32, grad=True):
     generator = torch.Generator().manual_seed(seed)
@@ -43,7 +42,6 @@ def look(run):
     return seen
 def text(value):
     return f"{value.dtype} {value.tolist()}" if isinstance(value, torch.Tensor) else repr(value)
-
 gc.disable()
 plain, found = look(lambda fn, args, kwargs, consumer: consumer(fn(*args, **kwargs))), look(checkpointed)
 different = [name for name in plain | found if text(plain.get(name)) != text(found.get(name))]
