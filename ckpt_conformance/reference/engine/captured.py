@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import weakref
@@ -23,7 +24,8 @@ class Captured:
     running mean) is left alone.
 
     Args:
-        values: What the function closes over or has bound: `captured_values`.
+        values: What the function closes over or has bound (`captured_values`), and what its arguments hide
+            (`hidden_values`).
     """
 
     def __init__(self, values: list[Any]) -> None:
@@ -64,6 +66,17 @@ def captured_values(fn: Callable[..., Any]) -> list[Any]:
         return captured_values(fn.__func__)
     cells = getattr(fn, "__closure__", None) or ()
     return tree_leaves([*(_contents(cell) for cell in cells), *_globals(fn)])
+
+
+def hidden_values(arguments: list[Any]) -> list[Any]:
+    """What dataclasses among a region's arguments hold: for torch's pytrees they are leaves."""
+    fields = [
+        getattr(value, field.name, None)
+        for value in arguments
+        if dataclasses.is_dataclass(value)
+        for field in dataclasses.fields(value)
+    ]
+    return tree_leaves(fields)
 
 
 def _contents(cell: Any) -> Any:

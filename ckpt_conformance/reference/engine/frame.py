@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from ..ambient import Ambient
 from ..errors import CheckpointError
 from ..patience import patiently
-from .captured import Captured, captured_values
+from .captured import Captured, captured_values, hidden_values
 from .discarded import restore_first
 from .graph import forget_contexts, mark_of_now, survey
 from .inputs import SavedInputs, cut
@@ -42,13 +42,14 @@ class Frame:
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.name = _name(fn)
         self.marks: list[Mark] = []
-        reached = captured_values(fn)
+        self._inputs = SavedInputs(args, kwargs)
+        others = self._inputs.others()
+        reached = [*captured_values(fn), *hidden_values(others)]
         self.captured = Captured(reached)
         self.receiver: weakref.WeakMethod[Callable[[list[Any]], None]] | None = None
         self._fn = fn
         self._lock = threading.RLock()
-        self._inputs = SavedInputs(args, kwargs)
-        self._ambient = Ambient([*self._inputs.others(), *reached])
+        self._ambient = Ambient([*others, *reached])
         self._running = False
         # known after the first run: only then is the recompute's graph walked for them
         self._has_contexts = True
