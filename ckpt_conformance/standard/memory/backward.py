@@ -1,4 +1,4 @@
-"""memory: the region saves memory, restoring costs one activation, and buffers go as they are used."""
+"""What a backward costs, and when it lets go of what it recomputed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ckpt_conformance.candidate import PLAIN, Candidate, Style
 from ckpt_conformance.instruments.memory import MemoryTimeline, record_memory
 from ckpt_conformance.instruments.watch import LiveBytes, StorageWatch
-from ckpt_conformance.regions import Consumer, Region, keep_saved, pass_through, sample, seeded_module
+from ckpt_conformance.regions import Consumer, Region, pass_through, sample, seeded_module
 from ckpt_conformance.standard.compare import backward_from
-from ckpt_conformance.standard.evidence import violated
 from ckpt_conformance.standard.lab import Lab
-from ckpt_conformance.standard.registry import DISCARDING, MUST, RECOMPUTING, SHOULD, requirement
-
-ACTIVATION = 48 * 64 * 4
-"""Bytes of one activation of the regions here: large beside the random state (5056 bytes) that is kept."""
-STEPS = 8
-"""How many activations a region saves plainly."""
-_SLACK = 24 * 1024
-"""Bytes for what is no activation: random states, scalars, flags."""
+from ckpt_conformance.standard.memory.probe import (
+    ACTIVATION,
+    SLACK,
+    STEPS,
+    activation,
+    at_peak,
+    expect_at_most,
+    steps,
+)
+from ckpt_conformance.standard.registry import MUST, RECOMPUTING, SHOULD, requirement
 
 _CONSUMED = 3
 """So many activations may be alive where a backward uses one: it, and those before and after."""
@@ -34,79 +35,6 @@ Look: TypeAlias = Callable[[StorageWatch], None]
 
 _KEPT = frozenset({Style.FUNCTION, Style.WRAPPER})
 """The styles in which the caller keeps the output and the region recomputes."""
-
-
-@requirement(
-    "memory/activations-are-freed", MUST, since="2026.12", styles=RECOMPUTING,
-    source=("pytorch/pytorch#160773", "deepspeedai/DeepSpeed#3779"),
-)  # fmt: skip
-def activations_are_freed(candidate: Candidate, lab: Lab) -> None:
-    """Between forward and backward a region keeps its inputs and output, not its intermediates.
-
-    This is what checkpointing is for. One that silently does nothing, or keeps a reference on the side, gives
-    right gradients and runs out of memory.
-
-    How: save the inputs; let everything else go when the forward ends.
-    """
-    _expect_saving(candidate, lab, Region(_steps, (_activation(lab),)))
-
-
-@requirement(
-    "memory/active-in-eval-mode",
-    MUST,
-    since="2026.12",
-    styles=RECOMPUTING,
-    source="huggingface/diffusers#9878",
-)
-def active_in_eval_mode(candidate: Candidate, lab: Lab) -> None:
-    """A module in eval mode saves memory as well.
-
-    Fine-tuning with frozen statistics and dropout off runs in eval mode and needs gradients all the same. A
-    switch that looks at `module.training` turns checkpointing off unseen.
-
-    How: look at the grad mode alone.
-    """
-    _expect_saving(candidate, lab, Region(_Steps().eval(), (_activation(lab),)))
-
-
-@requirement(
-    "memory/nothing-under-no-grad",
-    MUST,
-    since="2026.12",
-    styles=RECOMPUTING,
-    source="huggingface/diffusers#10107",
-)
-def nothing_under_no_grad(candidate: Candidate, lab: Lab) -> None:
-    """Under no_grad nothing is kept but the result, and the region runs as if plain.
-
-    Validation runs through the same model. States and inputs kept for a backward that never comes are waste.
-
-    How: call the function straight away where grad mode is off.
-    """
-    x = _activation(lab)
-    with torch.no_grad():
-        plain, _ = _forward(PLAIN, lab, lambda: Region(_steps, (x,)))
-        found, _ = _forward(candidate, lab, lambda: Region(_steps, (x,)))
-        _expect_at_most(
-            "bytes kept by a forward under no_grad",
-            plain.net,
-            found.net,
-            lambda: _kept(candidate, lab, Region(_steps, (x,))),
-        )
-
-
-@requirement("memory/forward-peak", MUST, since="2026.12", styles=RECOMPUTING, source="pytorch/pytorch#77284")
-def forward_peak(candidate: Candidate, lab: Lab) -> None:
-    """The forward peaks no higher than a plain forward.
-
-    Copies of inputs, a second run, or a graph that is built and thrown away cost memory where it is scarcest.
-
-    How: run the region once, and keep references instead of copies.
-    """
-    x = _activation(lab)
-    plain, _ = _forward(PLAIN, lab, lambda: Region(_steps, (x,)))
-    found, _ = _forward(candidate, lab, lambda: Region(_steps, (x,)))
-    _expect_at_most("the forward's peak in bytes", plain.peak + _SLACK, found.peak, lambda: _at_peak(found))
 
 
 @requirement(
@@ -125,11 +53,11 @@ def restoring_costs_one_activation(candidate: Candidate, lab: Lab) -> None:
     nbytes = 4 * 333 * 4
     plain = _backward(PLAIN, lab, Region(layer, (lab.tensor(4, 8),)), _weighed)
     found = _backward(candidate, lab, Region(layer, (lab.tensor(4, 8),)), _weighed)
-    _expect_at_most(
+    expect_at_most(
         f"blocks of the output's {nbytes} bytes in backward",
         plain.blocks(nbytes) + 1,
         found.blocks(nbytes),
-        lambda: _at_peak(found),
+        lambda: at_peak(found),
     )
 
 
@@ -148,7 +76,7 @@ def restoring_copies_nothing(candidate: Candidate, lab: Lab) -> None:
     How: detach and share; do not clone.
     """
     plain, found = _copies(PLAIN, lab), _copies(candidate, lab)
-    _expect_at_most(
+    expect_at_most(
         "copies of whole activations",
         len(plain),
         len(found),
@@ -176,7 +104,7 @@ def freed_as_consumed(candidate: Candidate, lab: Lab) -> None:
             trace.extend(lab.trace(watch.tensors))
 
     _consume(candidate, lab, look)
-    _expect_at_most(
+    expect_at_most(
         f"activations alive, of {STEPS}, when the backward reaches the first",
         _CONSUMED,
         alive[-1],
@@ -200,9 +128,7 @@ def chain_peaks_at_one_region(candidate: Candidate, lab: Lab) -> None:
     How: finish with a region's recomputed tensors before the next one's backward begins.
     """
     plain, found = _chain(PLAIN, lab), _chain(candidate, lab)
-    _expect_at_most(
-        "the peak in bytes of eight regions", plain.peak // 2, found.peak, lambda: _at_peak(found)
-    )
+    expect_at_most("the peak in bytes of eight regions", plain.peak // 2, found.peak, lambda: at_peak(found))
 
 
 @requirement(
@@ -219,16 +145,16 @@ def freed_after_partial_backward(candidate: Candidate, lab: Lab) -> None:
     """
 
     def fn(x: Tensor) -> tuple[Tensor, Tensor]:
-        return _steps(x), _steps(x.cos())
+        return steps(x), steps(x.cos())
 
     with record_memory(lab.device) as timeline, LiveBytes() as live:
-        first, other = candidate.run(Region(fn, (_activation(lab),)), pass_through)
+        first, other = candidate.run(Region(fn, (activation(lab),)), pass_through)
         timeline.mark("forward done")
         backward_from(first)
         del first
-    _expect_at_most(
+    expect_at_most(
         "bytes left by a backward of one output",
-        2 * ACTIVATION + _SLACK,
+        2 * ACTIVATION + SLACK,
         timeline.since("forward done").net,
         lambda: lab.trace(live.tensors),
     )
@@ -246,59 +172,17 @@ def not_kept_with_retain_graph(candidate: Candidate, lab: Lab) -> None:
     How: recompute again for the next backward.
     """
     with record_memory(lab.device) as timeline, LiveBytes() as live:
-        result = candidate.run(Region(_steps, (_activation(lab),)))
+        result = candidate.run(Region(steps, (activation(lab),)))
         timeline.mark("forward done")
         backward_from(result, retain_graph=True)
     left = timeline.since("forward done").net
-    _expect_at_most(
+    expect_at_most(
         "bytes left by a backward with retain_graph",
-        2 * ACTIVATION + _SLACK,
+        2 * ACTIVATION + SLACK,
         left,
         lambda: lab.trace(live.tensors),
     )
     del result
-
-
-@requirement(
-    "memory/discarding-frees-the-output",
-    MUST,
-    since="2026.12",
-    styles=DISCARDING,
-    source="NVIDIA/Megatron-LM#3649",
-)
-def discarding_frees_the_output(candidate: Candidate, lab: Lab) -> None:
-    """Once discarded, the output's memory is free although the consumer saved the output.
-
-    That is the one thing that this style does beyond the others.
-
-    How: release the storage's memory, and keep the storage for those who saved it.
-    """
-    x = _activation(lab)
-    plain, _ = _forward(PLAIN, lab, lambda: Region(torch.sin, (x,)))
-    found, _ = _forward(candidate, lab, lambda: Region(torch.sin, (x,)))
-    _expect_at_most(
-        "bytes kept after the discard",
-        plain.net - ACTIVATION + _SLACK // 4,
-        found.net,
-        lambda: _kept(candidate, lab, Region(torch.sin, (x,))),
-    )
-
-
-def _activation(lab: Lab) -> Tensor:
-    return lab.tensor(48, 64)
-
-
-def _steps(x: Tensor) -> Tensor:
-    for _ in range(STEPS // 2):
-        x = x.sin().cos()
-    return x
-
-
-class _Steps(nn.Module):
-    """The same as a module, which has a mode."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _steps(x)
 
 
 class _Probe(torch.autograd.Function):
@@ -350,23 +234,13 @@ _COPYING = frozenset({torch.ops.aten.copy_, torch.ops.aten.clone, torch.ops.aten
 def _copies(candidate: Candidate, lab: Lab) -> list[str]:
     copies = _Copies()
     with copies:
-        backward_from(candidate.run(Region(_steps, (_activation(lab),))))
+        backward_from(candidate.run(Region(steps, (activation(lab),))))
     return copies.seen
 
 
 def _weighed(output: Tensor) -> Tensor:
     """Saves the output, and is small: so that nothing else here has the output's size but its gradient."""
     return output @ sample(output.shape[-1], 1, device=output.device, seed=1)
-
-
-def _forward(
-    candidate: Candidate, lab: Lab, make: Callable[[], Region], consumer: Consumer = keep_saved
-) -> tuple[MemoryTimeline, Any]:
-    """What a forward allocates and leaves, its result alive; a first run warms up what is made only once."""
-    candidate.run(make(), consumer)
-    with record_memory(lab.device) as timeline:
-        result = candidate.run(make(), consumer)
-    return timeline, result
 
 
 def _backward(candidate: Candidate, lab: Lab, region: Region, consumer: Consumer) -> MemoryTimeline:
@@ -377,46 +251,15 @@ def _backward(candidate: Candidate, lab: Lab, region: Region, consumer: Consumer
 
 
 def _chain(candidate: Candidate, lab: Lab) -> MemoryTimeline:
-    x = _activation(lab)
+    x = activation(lab)
     with record_memory(lab.device) as timeline:
         hidden = x
         for _ in range(8):
-            hidden = candidate.run(Region(_steps, (hidden,)))
+            hidden = candidate.run(Region(steps, (hidden,)))
         backward_from(hidden)
         del hidden
     return timeline
 
 
-def _expect_saving(candidate: Candidate, lab: Lab, region: Region) -> None:
-    plain, _ = _forward(PLAIN, lab, lambda: region)
-    found, _ = _forward(candidate, lab, lambda: region)
-    _expect_at_most(
-        "bytes kept between forward and backward",
-        plain.net // 2,
-        found.net,
-        lambda: _kept(candidate, lab, region),
-    )
-
-
-def _kept(candidate: Candidate, lab: Lab, region: Region) -> tuple[str, ...]:
-    """Who holds what a forward made and left, while its result is alive."""
-    with LiveBytes() as live:
-        result = candidate.run(region)
-    told = lab.trace(live.tensors)
-    del result
-    return told
-
-
-def _at_peak(timeline: MemoryTimeline) -> tuple[str, ...]:
-    """The blocks that lived at the peak: who held them then cannot be seen afterwards."""
-    blocks = timeline.largest_at_peak()
-    return tuple(f"at the peak: {number} blocks of {size} bytes" for number, size in blocks)
-
-
 def _counted(copies: list[str]) -> tuple[str, ...]:
     return tuple(f"{number} times {one}" for one, number in Counter(copies).items())
-
-
-def _expect_at_most(what: str, limit: int, found: int, trace: Callable[[], tuple[str, ...]]) -> None:
-    if found > limit:
-        violated(f"too much: {what}", expected=f"at most {limit}", found=found, trace=trace())
