@@ -59,7 +59,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
                         default=min(_WORKERS, os.cpu_count() or 1))  # fmt: skip
     parser.add_argument("--timeout", type=_seconds, metavar="S",
                         help="how many seconds one requirement may take (20)")  # fmt: skip
-    parser.add_argument("--memory-limit", type=_gibibytes, default=4.0, metavar="GIB",
+    parser.add_argument("--memory-limit", type=_gibibytes, metavar="GIB",
                         help="how much memory a worker process may hold (4)")  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _gibibytes(text: str) -> float:
 def options_of(arguments: argparse.Namespace, expect: Path | None) -> Options:
     """What the command line asked for."""
     from ckpt_conformance.candidate import Style
-    from ckpt_conformance.suite.options import Options
+    from ckpt_conformance.suite.options import MEMORY, Options
 
     return Options(
         targets=(),
@@ -108,7 +108,7 @@ def options_of(arguments: argparse.Namespace, expect: Path | None) -> Options:
         full=arguments.level == "full",
         expect=expect.absolute() if expect else None,
         seconds=arguments.timeout,
-        memory=arguments.memory_limit,
+        memory=arguments.memory_limit or MEMORY,
     )
 
 

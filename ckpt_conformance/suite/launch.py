@@ -25,11 +25,12 @@ from ckpt_conformance.report.storage import claim, read_report, write_report
 from ckpt_conformance.resolve import resolve
 from ckpt_conformance.standard.registry import requirements
 from ckpt_conformance.suite.child import ChildDiedError, in_child
+from ckpt_conformance.suite.deaths import Limits
 from ckpt_conformance.suite.interrupts import terminable, undisturbed
 from ckpt_conformance.suite.options import (
     BAD_INPUT,
+    LIMITS,
     MAKING,
-    SECONDS,
     DeviceError,
     Options,
     device_named,
@@ -73,21 +74,21 @@ class Described:
     trouble: str | None
 
 
-def describe(target: str, style: Style | None, device: str, seconds: float = SECONDS) -> Described:
+def describe(target: str, style: Style | None, device: str, limits: Limits = LIMITS) -> Described:
     """What a candidate is, found out in a child: its import may crash or hang.
 
     Args:
         target: What the user typed.
         style: The calling style, where the user said it.
         device: `auto`, or the device to call it on.
-        seconds: How long a call may take.
+        limits: What making it, and a call, may take.
 
     Raises:
         CandidateError: It cannot be had; one line.
         DeviceError: The device is not there.
     """
     try:
-        plain = in_child(partial(_described, target, style, device, seconds), MAKING)
+        plain = in_child(partial(_described, target, style, device, limits), limits.making, limits.memory)
     except ChildDiedError as error:
         raise CandidateError(f"candidate {target!r}: importing or making it {error}") from error
     if "problem" in plain:
@@ -102,7 +103,7 @@ def _elsewhere(*_args: Any, **_kwargs: Any) -> NoReturn:
     raise AssertionError("the candidate lives in the workers")
 
 
-def _described(target: str, style: Style | None, device: str, seconds: float) -> dict[str, Any]:
+def _described(target: str, style: Style | None, device: str, limits: Limits) -> dict[str, Any]:
     # asked through the driver, CUDA could not be used in the child that calls the candidate
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     try:
@@ -122,17 +123,17 @@ def _described(target: str, style: Style | None, device: str, seconds: float) ->
         "distribution": candidate.distribution,
         "remark": candidate.remark,
         "device": named,
-        "trouble": _trouble(target, candidate, torch.device(named), seconds),
+        "trouble": _trouble(target, candidate, torch.device(named), limits),
     }
 
 
-def _trouble(target: str, candidate: Candidate, device: torch.device, seconds: float) -> str | None:
+def _trouble(target: str, candidate: Candidate, device: torch.device, limits: Limits) -> str | None:
     """Why the candidate cannot be called; the catalog's adapters are ours, and can."""
     if catalog.find(target) is not None:
         return None
     # a child of this child would wait for a watch that it has not; our parent has one of its own
     faulthandler.cancel_dump_traceback_later()
-    trouble = smoke(candidate, device, seconds)
+    trouble = smoke(candidate, device, limits)
     return None if trouble is None else f"candidate {target!r} {trouble}"
 
 
@@ -175,7 +176,7 @@ def plan(
     compared = None if old is None else read_report(old)
     if options.expect is not None:
         read_expectations(options.expect, {made.id for made in requirements()})
-    found = describe(target, options.style, options.device, options.seconds or SECONDS)
+    found = describe(target, options.style, options.device, options.limits())
     if found.trouble is not None:
         raise CandidateError(found.trouble)
     candidate, device = found.candidate, found.device
@@ -279,5 +280,5 @@ def _with_scripts(run: Run, plan: Plan) -> Run:
         return scripts_for(run, resolve(plan.target, plan.options.style), plan.target)
 
     with contextlib.suppress(ChildDiedError, KeyboardInterrupt):
-        return with_scripts(run, in_child(make, MAKING))
+        return with_scripts(run, in_child(make, MAKING, plan.options.most_bytes))
     return run

@@ -17,6 +17,7 @@ from ckpt_conformance.resolve import resolve
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Requirement, requirements
 from ckpt_conformance.suite.bench import traced_lab
+from ckpt_conformance.suite.deaths import Limits
 from ckpt_conformance.suite.selection import SelectionError, selected
 from ckpt_conformance.suite.watch import GIB
 
@@ -28,6 +29,8 @@ MEMORY: Final = 4.0
 
 MAKING: Final = 120.0
 """How many seconds importing and making a candidate may take: it may compile an extension."""
+LIMITS: Final = Limits(MAKING, SECONDS, int(MEMORY * GIB))
+"""What a worker may take where the user says nothing."""
 
 
 class DeviceError(Exception):
@@ -86,6 +89,11 @@ class Options:
     def limit(self, requirement: Requirement) -> float:
         """How many seconds the requirement may take."""
         return (self.seconds or SECONDS) * (SLOW if requirement.slow else 1.0)
+
+    def limits(self, requirement: Requirement | None = None) -> Limits:
+        """What a worker may take, at a requirement or at one that is not slow."""
+        seconds = (self.seconds or SECONDS) if requirement is None else self.limit(requirement)
+        return Limits(MAKING, seconds, self.most_bytes)
 
     @property
     def most_bytes(self) -> int:

@@ -21,8 +21,8 @@ from ckpt_conformance.report.record import record
 from ckpt_conformance.report.storage import claim, write_report
 from ckpt_conformance.report.text import render_text
 from ckpt_conformance.standard.registry import Requirement, requirements
-from ckpt_conformance.suite.deaths import Limits, died_making, finding_of_a_death
-from ckpt_conformance.suite.options import MAKING, Options, device_named
+from ckpt_conformance.suite.deaths import died_making, finding_of_a_death
+from ckpt_conformance.suite.options import Options, device_named
 from ckpt_conformance.suite.outcome import from_plain, to_plain
 from ckpt_conformance.suite.scripts import scripts_for, with_scripts
 from ckpt_conformance.suite.session import HOPELESS, REPLACEABLE, STACKS, stacks_folder
@@ -116,7 +116,7 @@ class Recorder:
     def _finding_of(self, worker: str, item: str, requirement: Requirement) -> Finding | None:
         """What the death of a worker means for the requirement that it was at; see `finding_of_a_death`."""
         folder = Path(self._stacks.name) / worker
-        limits = Limits(MAKING, self._options.limit(requirement), self._options.most_bytes)
+        limits = self._options.limits(requirement)
         finding = finding_of_a_death(requirement, item, folder, self._watch.why(worker), limits)
         if finding is not None and died_making(folder):
             self._deaths_in_making += 1

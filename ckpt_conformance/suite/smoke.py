@@ -20,6 +20,7 @@ from ckpt_conformance.candidate import Candidate, Style
 from ckpt_conformance.regions import Region, keep_saved, mlp
 from ckpt_conformance.resolve import in_one_line
 from ckpt_conformance.suite.child import ChildDiedError, in_child
+from ckpt_conformance.suite.deaths import Limits
 
 CALLS: Final[Mapping[Style, str]] = {
     Style.FUNCTION: "checkpoint(fn, *args)",
@@ -56,7 +57,7 @@ class Trouble:
     returned: bool = False
 
 
-def smoke(candidate: Candidate, device: torch.device, seconds: float) -> str | None:
+def smoke(candidate: Candidate, device: torch.device, limits: Limits) -> str | None:
     """Why the candidate cannot be called in its style, and what is likely wrong; None where it can.
 
     The candidate runs in forked children. One that crashes or hangs there is no matter of the adapter: None.
@@ -64,23 +65,23 @@ def smoke(candidate: Candidate, device: torch.device, seconds: float) -> str | N
     Args:
         candidate: What to call.
         device: Where.
-        seconds: How long a call may take.
+        limits: What a call may take: the time and memory of a requirement.
     """
     # a forked child cannot use CUDA where its parent does already
     if torch.cuda.is_initialized():
         return None
-    trouble = _tried(candidate, device, seconds)
+    trouble = _tried(candidate, device, limits)
     if trouble is None:
         return None
     call = CALLS[candidate.style]
     told = f"cannot be called in the {candidate.style} style, {call}: {trouble.what}"
-    likely = _likely(candidate, trouble, partial(_works, candidate, device, seconds))
+    likely = _likely(candidate, trouble, partial(_works, candidate, device, limits))
     return f"{told}; likely {likely}" if likely else told
 
 
-def _tried(candidate: Candidate, device: torch.device, seconds: float) -> Trouble | None:
+def _tried(candidate: Candidate, device: torch.device, limits: Limits) -> Trouble | None:
     try:
-        found = in_child(partial(_call, candidate, device), seconds)
+        found = in_child(partial(_call, candidate, device), limits.requirement, limits.memory)
     except ChildDiedError:
         return None
     return None if found is None else Trouble(**found)
@@ -117,10 +118,11 @@ def _named(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def _works(candidate: Candidate, device: torch.device, seconds: float, style: Style) -> bool:
+def _works(candidate: Candidate, device: torch.device, limits: Limits, style: Style) -> bool:
     """Whether the candidate can be called in another style, with the right sum to show for it."""
     try:
-        return in_child(partial(_is_right, replace(candidate, style=style), device), seconds) is True
+        called = partial(_is_right, replace(candidate, style=style), device)
+        return in_child(called, limits.requirement, limits.memory) is True
     except ChildDiedError:
         return False
 

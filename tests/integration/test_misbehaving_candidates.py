@@ -80,20 +80,21 @@ def test_the_stack_of_a_hang_leads_to_the_candidate(done: tuple[Ended, Shell]) -
     [
         ("import ctypes; ctypes.string_at(0)", "importing or making it crashed the process (signal 11)"),
         ("import os; os._exit(0)", "importing or making it ended the process with exit code 0"),
+        ("import os; os._exit(1)", "importing or making it ended the process with exit code 1"),
         ("import sys; sys.exit(0)", "importing dead raised SystemExit: 0"),
         ("while True: pass", "importing or making it did not end within 1 s"),
-        ("kept = [b'x' * (1 << 28) for _ in range(1000)]", "importing or making it grew past 4 GiB of memory"),
+        ("kept = [b'x' * (1 << 26) for _ in range(99)]", "importing or making it grew past 1 GiB of memory"),
     ],
-    ids=["segmentation fault", "os._exit(0)", "sys.exit(0)", "hang", "memory"],
+    ids=["segmentation fault", "os._exit(0)", "os._exit(1)", "sys.exit(0)", "hang", "memory"],
 )
 def test_what_it_does_at_import_is_one_line(shell: Shell, source: str, said: str) -> None:
     shell.write("dead.py", source)
     making = 1 if "while" in source else 120
     start = (
-        "import sys; from ckpt_conformance.suite import launch; from ckpt_conformance.cli import main;"
-        f"launch.MAKING = {making}; sys.exit(main(sys.argv[1:]))"
+        "import sys; from ckpt_conformance.suite import options; from ckpt_conformance.cli import main;"
+        f"options.MAKING = {making}; sys.exit(main(sys.argv[1:]))"
     )
-    ended = shell.python("-c", start, "run", "dead:checkpoint", "--report", "out")
+    ended = shell.python("-c", start, "run", "dead:checkpoint", "--memory-limit", "1", "--report", "out")
     assert ended.code == 2
     assert ended.err.startswith(f"ckpt-conformance: error: candidate 'dead:checkpoint': {said}")
     assert ended.err.count("\n") == 1

@@ -50,10 +50,12 @@ def recurses(fn, *args): return recurses(fn, *args)
 TRY = """
 import json, torch, mine
 from ckpt_conformance.resolve import as_candidate
+from ckpt_conformance.suite.deaths import Limits
 from ckpt_conformance.suite.smoke import smoke
 names = [name for name in vars(mine) if getattr(vars(mine)[name], "__module__", "") == "mine"]
 found = {name: as_candidate(getattr(mine, name), name) for name in names}
-print(json.dumps({name: smoke(made, torch.device("cpu"), 10.0) for name, made in found.items()}))
+limits = Limits(making=60.0, requirement=10.0, memory=4 << 30)
+print(json.dumps({name: smoke(made, torch.device("cpu"), limits) for name, made in found.items()}))
 """
 GOOD = "def checkpoint(fn, *args, **kwargs): return fn(*args, **kwargs)\n"
 FEW = ["--select", "views/split-saved-by-consumer", "-n", "1"]
