@@ -85,12 +85,6 @@ def mlp(device: torch.device) -> Region:
     return module_region(module, sample(4, 8, device=device))
 
 
-def saves_its_output(device: torch.device) -> Region:
-    """A region that ends in an operation which saves its own output (tanh)."""
-    module = seeded_module(lambda: nn.Sequential(nn.Linear(8, 8), nn.Tanh()), device)
-    return module_region(module, sample(4, 8, device=device))
-
-
 def keep_saved(output: Any) -> Any:
     """The ordinary consumer: reads every tensor of the output and saves the differentiable ones.
 

@@ -14,10 +14,6 @@ _CAPABILITIES = frozenset(
     }
 )  # fmt: skip
 
-_REENTRANT_CAPABILITIES = frozenset(
-    {"kwargs", "containers", "output-containers", "non-tensors", "retain-graph", "rng", "generators"}
-)
-
 _LIMIT = Expected("a limit of the reentrant shape, named in reference/reentrant.py", kind="unsupported")
 
 _REENTRANT_LIMITS = (

@@ -136,13 +136,6 @@ def _count(
     )
 
 
-def unique_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes that some tensors stand on, memory that several of them share counted once."""
-    memory = _Memory(None)
-    memory.add(tensors)
-    return memory.total()
-
-
 class _Memory:
     """Bytes by address, so that storages which share memory count once."""
 

@@ -183,7 +183,9 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         # what the last step made may rightly live until the next one
         survivors = self._watch.survivors(self._warmup, len(self._watch.censuses))
         least = growth["bytes"].per_step
-        return find_leaks(survivors or self._watch.replaced(least) if least else survivors, self._births)
+        if not survivors and least:
+            survivors = self._watch.replaced(least)
+        return find_leaks(survivors, self._births)
 
     def _late(self) -> tuple[Found, str]:
         """What each step passes on to the next, and what of it is too little to tell of."""

@@ -80,7 +80,7 @@ def test_the_script_says_what_it_is_and_holds_only_what_it_needs():
     assert "import ckpt_conformance" not in text
     assert "from ckpt_conformance" not in text
     assert "REENTRANT = " in text
-    assert "saves_its_output" not in text
+    assert "pass_through" not in text
 
 
 def test_a_catalog_entry_with_other_expectations_is_still_found():

@@ -54,11 +54,6 @@ def _find_sort(kind: type) -> Sort:
     return Sort.NODE if {"next_functions", "_sequence_nr"} <= names else Sort.PLAIN
 
 
-def is_native(value: Any) -> bool:
-    """Whether an object has references that the collector does not see."""
-    return sort_of(type(value)) is not Sort.PLAIN
-
-
 def native_edges(value: Any) -> Iterator[Edge]:
     """What an object refers to from C++, in an order that does not change; nothing for a plain object."""
     sort = sort_of(type(value))
