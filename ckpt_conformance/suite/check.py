@@ -10,9 +10,9 @@ from ckpt_conformance.expectations import check_all, settled
 from ckpt_conformance.report.model import NONCONFORMING, Finding
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import requirements
-from ckpt_conformance.suite.bench import traced_lab
 from ckpt_conformance.suite.judge import judge
 from ckpt_conformance.suite.selection import selected
+from ckpt_conformance.suite.traced_lab import traced_lab
 
 
 class NonconformityError(AssertionError):
