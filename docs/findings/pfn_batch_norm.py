@@ -13,5 +13,7 @@ plain(x)
 y = checkpoint(norm, x)
 forward = (norm.running_mean / plain.running_mean).mean().item()
 y.sum().backward()
-print(f"part of the statistics after the forward: {forward:.2f}; batches counted: {int(norm.num_batches_tracked)}")
+print(
+    f"part of the statistics after the forward: {forward:.2f}; batches counted: {int(norm.num_batches_tracked)}"
+)
 raise SystemExit(abs(forward - 1) > 0.1)

@@ -24,7 +24,10 @@ from ckpt_conformance.report.text import render_text
 from tests.unit.report_samples import FAILING, STANDARD
 
 QUICK = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    database=None,
 )
 RUN: dict[str, Any] = FAILING.to_data()
 ANYTHING = st.recursive(
@@ -68,13 +71,19 @@ def without(data: Any, path: tuple[Any, ...]) -> Any:
     return changed
 
 
+def expect_one_line(refusal: Exception, begins: str = "") -> None:
+    """What a user is told of a file: one line, and not the whole file."""
+    assert str(refusal).startswith(begins)
+    assert "\n" not in str(refusal)
+    assert len(str(refusal)) < 1000
+
+
 def used_or_refused(path: Path) -> None:
     """Read a report and use it for everything; if it cannot be read, that is one line."""
     try:
         run = read_report(path)
     except ReportError as refusal:
-        assert "\n" not in str(refusal)
-        assert len(str(refusal)) < 1000
+        expect_one_line(refusal)
         return
     render_text(run, STANDARD).encode()
     for text in report_files(run, STANDARD).values():
@@ -167,8 +176,7 @@ def test_a_leak_report_with_another_value_somewhere_is_used_or_refused(
     try:
         report = leak_report_of(data, Path("leaks.json"))
     except ReportError as refusal:
-        assert "\n" not in str(refusal)
-        assert len(str(refusal)) < 1000
+        expect_one_line(refusal)
         return
     for text in leak_files(report).values():
         text.encode(errors="backslashreplace")
@@ -204,7 +212,7 @@ def test_a_list_of_known_faults_with_wrong_bytes_is_used_or_refused(
     try:
         read(file)
     except error as refusal:
-        assert str(refusal).startswith(str(file))
+        expect_one_line(refusal, begins=str(file))
 
 
 @pytest.mark.parametrize(
