@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ckpt_conformance.report.model import Finding, Verdict
 from ckpt_conformance.standard.registry import Requirement
+from ckpt_conformance.suite.limits import Limits
 from ckpt_conformance.suite.now import is_at, read_now
 from ckpt_conformance.suite.watch import GIB, Ended
 
@@ -21,21 +21,6 @@ _OF_A_THREAD: Final = "(most recent call first):"
 """How it ends the line above a thread's stack."""
 _MOST_LINES: Final = 60
 _JUDGE: Final = str(Path(__file__).with_name("judge.py"))
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a worker may take.
-
-    Attributes:
-        making: Seconds for making the candidate.
-        requirement: Seconds for the requirement that it was at.
-        memory: Bytes.
-    """
-
-    making: float
-    requirement: float
-    memory: int
 
 
 def finding_of_a_death(

@@ -25,8 +25,8 @@ from ckpt_conformance.report.storage import claim, read_report, write_report
 from ckpt_conformance.resolve import resolve
 from ckpt_conformance.standard.registry import requirements
 from ckpt_conformance.suite.child import ChildDiedError, in_child
-from ckpt_conformance.suite.deaths import Limits
 from ckpt_conformance.suite.interrupts import terminable, undisturbed
+from ckpt_conformance.suite.limits import Limits
 from ckpt_conformance.suite.options import (
     BAD_INPUT,
     LIMITS,

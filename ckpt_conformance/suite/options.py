@@ -16,7 +16,7 @@ from ckpt_conformance.report.model import ReportError
 from ckpt_conformance.resolve import resolve
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Requirement, requirements
-from ckpt_conformance.suite.deaths import Limits
+from ckpt_conformance.suite.limits import Limits
 from ckpt_conformance.suite.selection import SelectionError, selected
 from ckpt_conformance.suite.traced_lab import traced_lab
 from ckpt_conformance.suite.watch import GIB

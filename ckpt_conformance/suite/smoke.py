@@ -20,7 +20,7 @@ from ckpt_conformance.candidate import Candidate, Style
 from ckpt_conformance.regions import Region, keep_saved, mlp
 from ckpt_conformance.resolve import in_one_line
 from ckpt_conformance.suite.child import ChildDiedError, in_child
-from ckpt_conformance.suite.deaths import Limits
+from ckpt_conformance.suite.limits import Limits
 
 CALLS: Final[Mapping[Style, str]] = {
     Style.FUNCTION: "checkpoint(fn, *args)",

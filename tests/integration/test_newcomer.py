@@ -50,7 +50,7 @@ def recurses(fn, *args): return recurses(fn, *args)
 TRY = """
 import json, torch, mine
 from ckpt_conformance.resolve import as_candidate
-from ckpt_conformance.suite.deaths import Limits
+from ckpt_conformance.suite.limits import Limits
 from ckpt_conformance.suite.smoke import smoke
 names = [name for name in vars(mine) if getattr(vars(mine)[name], "__module__", "") == "mine"]
 found = {name: as_candidate(getattr(mine, name), name) for name in names}
