@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ckpt_conformance.commands.numbers import whole
+
 if TYPE_CHECKING:
     import torch
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from ckpt_conformance.candidate import Candidate
 
 _NUMBERS = ("layers", "hidden", "sequence", "batch")
-
 
 USAGE: Final = "CANDIDATE ... [OPTIONS]"
 
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", nargs="+", default=[], type=_pair, metavar="KEY=VALUE",
                         help="layers=, hidden=, sequence=, batch= or dtype=, such as dtype=bfloat16; the "
                              "default is small on a CPU and fills a GPU")  # fmt: skip
-    parser.add_argument("--rounds", type=_positive, default=20, metavar="N", help="timed steps each (20)")
+    parser.add_argument("--rounds", type=whole, default=20, metavar="N", help="timed steps each (20)")
     parser.add_argument("--json", type=_writable, metavar="FILE", help="write the figures there")
     parser.add_argument("--chart", type=_writable, metavar="FILE", help="write a chart (SVG) there")
 
@@ -98,12 +99,6 @@ def _pair(text: str) -> tuple[str, str]:
             f"{text!r} is not one of {', '.join(f'{name}=N' for name in _NUMBERS)}, dtype=NAME"
         )
     return key, value
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 up")
-    return int(text)
 
 
 def _writable(text: str) -> Path:

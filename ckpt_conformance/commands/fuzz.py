@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ckpt_conformance.commands.run import DEFAULT, _positive, _seconds, add_style
+from ckpt_conformance.commands.numbers import seconds, whole
+from ckpt_conformance.commands.run import DEFAULT, add_style
 
 if TYPE_CHECKING:
     from ckpt_conformance.candidate import Candidate
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ckpt_conformance.fuzz.worker import Worker
 
 _CORPUS: Final = "corpus.jsonl"
-
 
 USAGE: Final = "[CANDIDATE] [OPTIONS]"
 
@@ -34,10 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "candidate", nargs="?", metavar="CANDIDATE", default=DEFAULT,
         help="a name of `list candidates`, or pkg.module:attribute; the bundled reference if none is named",
     )  # fmt: skip
-    parser.add_argument("--examples", type=_positive, metavar="N", default=1000,
+    parser.add_argument("--examples", type=whole, metavar="N", default=1000,
                         help="how many programs to compare (1000)")  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="S", default=0, help="where the programs start (0)")
-    parser.add_argument("--seconds", type=_seconds, metavar="T", default=float("inf"),
+    parser.add_argument("--seconds", type=seconds, metavar="T", default=float("inf"),
                         help="stop after so long, shrinking included")  # fmt: skip
     parser.add_argument(
         "--corpus", type=Path, metavar="DIR",

@@ -11,7 +11,6 @@ from typing import Final
 
 _WIDTH = 110
 
-
 USAGE: Final = "candidates|requirements"
 
 

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ckpt_conformance.commands.numbers import seconds, whole
+
 if TYPE_CHECKING:
     from ckpt_conformance.matrix.run import Row, Settings
 
 _NONE_RAN: Final = 2
-
 
 USAGE: Final = "[CANDIDATE ...] --report DIR [OPTIONS]"
 
@@ -31,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", metavar="NAME=PATH", action="append", default=[], type=_named_path,
                         help="the interpreter that runs a candidate or all of an environment")  # fmt: skip
     parser.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
-    parser.add_argument("-n", type=int, default=2, metavar="N", help="how many worker processes (2)")
-    parser.add_argument("--limit", type=float, default=900.0, metavar="S",
+    parser.add_argument("-n", type=whole, default=2, metavar="N", help="how many worker processes (2)")
+    parser.add_argument("--limit", type=seconds, default=900.0, metavar="S",
                         help="how many seconds one candidate may take (900)")  # fmt: skip
     parser.add_argument("--resume", action="store_true",
                         help="keep the reports that are there; run what has none")  # fmt: skip

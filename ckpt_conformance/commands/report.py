@@ -9,7 +9,6 @@ from typing import Any, Final
 
 FORMATS: Final = ("text", "html", "markdown", "sarif")
 
-
 USAGE: Final = "FILE [OPTIONS]"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ckpt_conformance.cli import FAULT
+from ckpt_conformance.commands.numbers import gibibytes, seconds, whole
 
 if TYPE_CHECKING:
     from ckpt_conformance.report.model import Finding, Run
@@ -23,7 +24,6 @@ _MARKS: Final = {
 _WIDTH: Final = 80
 _WORKERS: Final = 2
 """More workers than this cost more in importing torch than they win."""
-
 
 USAGE: Final = "[CANDIDATE] [OPTIONS]"
 
@@ -55,11 +55,11 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add_style(parser)
     parser.add_argument("--level", choices=["default", "full"], default="default", metavar="full",
                         help="run the slow requirements too")  # fmt: skip
-    parser.add_argument("-n", type=_positive, metavar="N", help="how many worker processes (at most 2)",
+    parser.add_argument("-n", type=whole, metavar="N", help="how many worker processes (at most 2)",
                         default=min(_WORKERS, os.cpu_count() or 1))  # fmt: skip
-    parser.add_argument("--timeout", type=_seconds, metavar="S",
+    parser.add_argument("--timeout", type=seconds, metavar="S",
                         help="how many seconds one requirement may take (20)")  # fmt: skip
-    parser.add_argument("--memory-limit", type=_gibibytes, metavar="GIB",
+    parser.add_argument("--memory-limit", type=gibibytes, metavar="GIB",
                         help="how much memory a worker process may hold (4)")  # fmt: skip
 
 
@@ -67,32 +67,6 @@ def add_style(parser: argparse.ArgumentParser) -> None:
     """Add the option that says how the candidate is called."""
     parser.add_argument("--style", choices=["function", "discarding", "wrapper", "context"], metavar="STYLE",
                         help="function, discarding, wrapper or context, if looking errs")  # fmt: skip
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 up")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return seconds
-
-
-def _gibibytes(text: str) -> float:
-    try:
-        gibibytes = float(text)
-    except ValueError:
-        gibibytes = 0.0
-    if not 0 < gibibytes < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of GiB above 0")
-    return gibibytes
 
 
 def options_of(arguments: argparse.Namespace, expect: Path | None) -> Options:
