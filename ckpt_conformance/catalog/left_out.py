@@ -8,12 +8,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A published implementation that could not be run.
+    """A published implementation that has no row in the matrix.
 
     Attributes:
-        package: The distribution with the version that was tried.
+        package: The distribution, with the version where it was tried.
         entry: The public entry point.
-        why: What it raised, or why it is none of the kind.
+        why: What it raised, or why it was not tried.
     """
 
     package: str
@@ -54,4 +54,4 @@ LEFT_OUT: Final = (
     LeftOut("lightning, accelerate, torchtitan, nemo-automodel", "their switches",
             "not tried: they pass options on to `torch.utils.checkpoint`, so torch's rows are theirs"),
 )  # fmt: skip
-"""Everything that was tried, widest use first."""
+"""Everything that was tried or looked at and has no row, widest use first."""
