@@ -61,7 +61,8 @@ class BirthLog:
     def note(self, step: int, operation: str, tensor: Tensor) -> None:
         """Note that a tensor's storage was made just now."""
         reference = StorageWeakRef(tensor.untyped_storage())
-        phase, region, depth, stack = _where(sys._getframe(2))  # noqa: SLF001 - the caller's frames
+        # from here: a device's own autograd thread has no frames but ours
+        phase, region, depth, stack = _where(sys._getframe())  # noqa: SLF001 - there is no public way
         birth = Birth(
             step=step,
             phase=phase,
