@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from ckpt_conformance.candidate import Style
 from ckpt_conformance.report.clean import harmless, one_line, shortened
 from ckpt_conformance.report.conformance import denominator
 from ckpt_conformance.report.diagnosis import Cause, by_family, causes
@@ -105,7 +106,8 @@ def _failure(finding: Finding, run: Run, requirement: Requirement | None) -> Ite
     yield from _labelled("found", evidence(finding.found))
     yield from _labelled("trace", evidence("\n".join(finding.trace), 4000))
     if requirement is not None:
-        yield from _labelled("why", requirement.why)
+        yield from _labelled("why", _prose(requirement.why))
+        yield from _labelled("how", _prose(requirement.how))
     yield from _labelled("rerun", rerun(run, finding))
 
 
@@ -118,7 +120,15 @@ def rerun(run: Run, finding: Finding) -> str:
     """The command that runs one requirement again."""
     target = shlex.quote(one_line(run.candidate.target))
     device = "" if run.device == "cpu" else f" --device {shlex.quote(one_line(run.device))}"
-    return f"ckpt-conformance run {target} --select {finding.requirement}{device}"
+    # that an object of the user's is called in another style may be known from --style alone
+    told = ":" in run.candidate.target and run.candidate.style != Style.FUNCTION
+    style = f" --style {shlex.quote(one_line(run.candidate.style))}" if told else ""
+    return f"ckpt-conformance run {target} --select {finding.requirement}{style}{device}"
+
+
+def _prose(text: str) -> str:
+    """Each paragraph on a line of its own, without the breaks of the docstring that it comes from."""
+    return "\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _labelled(label: str, text: str) -> Iterator[str]:

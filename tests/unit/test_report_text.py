@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ckpt_conformance.report.clean import harmless, one_line, shortened
 from ckpt_conformance.report.model import Verdict
-from ckpt_conformance.report.text import by_cause, render_text
+from ckpt_conformance.report.text import by_cause, render_text, rerun
 from tests.unit.report_samples import FAILING, NASTY, STANDARD, finding, run_of
 
 
@@ -24,6 +26,7 @@ def test_the_text_says_what_failed_why_and_how_to_run_it_again():
         "  trace         a",
         "                b",
         "  why           Wrong values teach nothing.",
+        "  how           compute them.",
         "  rerun         ckpt-conformance run mylib.remat:checkpoint --select rng/mask",
         "",
         "FAILED values/sum (MUST): gradient differs",
@@ -31,6 +34,7 @@ def test_the_text_says_what_failed_why_and_how_to_run_it_again():
         "  expected      1",
         "  found         2",
         "  why           Wrong values teach nothing.",
+        "  how           compute them.",
         "  rerun         ckpt-conformance run mylib.remat:checkpoint --select values/sum",
         "",
         "advisory: values/neat: untidy",
@@ -45,6 +49,28 @@ def test_a_run_that_passes_names_no_cause():
     text = render_text(run_of(*(finding(made.id) for made in STANDARD)), STANDARD)
     assert "first cause" not in text
     assert text.endswith("the standard has 5 requirements: 5 passed\nconformance: full (in 2.0 s)\n")
+
+
+def test_reasons_are_filled_to_the_width_whatever_the_lines_of_their_docstring():
+    def check(candidate: object, lab: object) -> None:
+        """Values are right.
+
+        Wrong values teach nothing, and whoever finds them does so late,
+        after a long run.
+
+        How: compute them.
+        """
+
+    text = render_text(FAILING, [replace(made, check=check) for made in STANDARD])
+    assert (
+        "  why           Wrong values teach nothing, and whoever finds them does so late, after a long run.\n"
+    ) in text
+
+
+def test_the_command_to_run_again_names_a_style_that_the_name_alone_does_not_tell():
+    wrapped = run_of(finding("rng/mask", Verdict.FAILED))
+    wrapped = replace(wrapped, candidate=replace(wrapped.candidate, style="wrapper"))
+    assert rerun(wrapped, wrapped.findings[0]).endswith(" --select rng/mask --style wrapper")
 
 
 def test_an_interrupted_run_says_so():
