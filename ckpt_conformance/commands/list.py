@@ -30,10 +30,14 @@ def _candidates() -> Iterator[str]:
     from ckpt_conformance.catalog import entries
     from ckpt_conformance.resolve import GROUP
 
-    for entry in entries():
-        yield f"{entry.name:<26}{f'not installed: {entry.missing}' if entry.missing else ''}".rstrip()
-    for announced in entry_points(group=GROUP):
-        yield f"{announced.name:<26}announced by {announced.dist.name if announced.dist else announced.value}"
+    told = [(entry.name, f"not installed: {entry.missing}" if entry.missing else "") for entry in entries()]
+    told += [
+        (announced.name, f"announced by {announced.dist.name if announced.dist else announced.value}")
+        for announced in entry_points(group=GROUP)
+    ]
+    width = max(len(name) for name, _ in told)
+    for name, remark in told:
+        yield f"{name:<{width}}  {remark}".rstrip()
 
 
 def _requirements() -> Iterator[str]:
