@@ -71,7 +71,7 @@ def grouped(failed: Sequence[str], passed: Iterable[str], faults: Sequence[Fault
     Args:
         failed: The requirements that failed, in the order of the standard.
         passed: Those that passed; what did neither counts neither for nor against a fault.
-        faults: The known faults.
+        faults: The known faults; one none of whose own requirements was judged explains nothing.
 
     Returns:
         Groups in the order of the families of what names them: the fault's own requirement, which comes first
@@ -89,7 +89,8 @@ def grouped(failed: Sequence[str], passed: Iterable[str], faults: Sequence[Fault
 
 def _covered(failed: set[str], judged: set[str], faults: Sequence[Fault]) -> Iterator[tuple[set[str], Fault]]:
     weight, left = _weights(faults), set(failed)
-    shown = ((fault, fault.fails & judged) for fault in faults)
+    # a run of a few families says nothing of a fault whose own requirement is not among them
+    shown = ((fault, fault.fails & judged) for fault in faults if judged.intersection(fault.breaks))
     near = [(fault, shows) for fault, shows in shown if _is_near(shows, failed, judged, weight)]
     while near:
         gains = [weight(left & shows) - weight(shows - failed) for _, shows in near]

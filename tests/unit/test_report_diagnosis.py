@@ -46,6 +46,13 @@ def test_what_was_not_judged_counts_neither_way() -> None:
     assert grouped(["rng/mask", "values/sum"], PASSED, FAULTS) == [(["rng/mask", "values/sum"], MASK)]
 
 
+def test_a_fault_whose_own_requirement_was_not_judged_is_not_named() -> None:
+    assert grouped(["values/sum", "training/curve"], PASSED, FAULTS) == [
+        (["values/sum"], None),
+        (["training/curve"], None),
+    ]
+
+
 def test_the_limits_of_a_shape_come_last() -> None:
     failed = ["state/mode", "engine/hooks", "values/odd"]
     assert grouped(failed, PASSED, FAULTS) == [
