@@ -61,7 +61,10 @@ def causes(run: Run, faults: Sequence[Fault] | None = None) -> list[Cause]:
     """
     failed = {finding.requirement: finding for finding in run.failures}
     passed = [finding.requirement for finding in run.findings if finding.verdict is Verdict.PASSED]
-    groups = grouped(list(failed), passed, load_proof() if faults is None else faults)
+    ran = {finding.requirement for finding in run.findings if finding.verdict != Verdict.NOT_APPLICABLE}
+    # a run of a few families says nothing of a fault whose own requirement is not among them
+    told = [fault for fault in (load_proof() if faults is None else faults) if ran.intersection(fault.breaks)]
+    groups = grouped(list(failed), passed, told)
     return [Cause(tuple(failed[made] for made in ids), fault) for ids, fault in groups]
 
 
@@ -71,7 +74,7 @@ def grouped(failed: Sequence[str], passed: Iterable[str], faults: Sequence[Fault
     Args:
         failed: The requirements that failed, in the order of the standard.
         passed: Those that passed; what did neither counts neither for nor against a fault.
-        faults: The known faults; one none of whose own requirements was judged explains nothing.
+        faults: The known faults.
 
     Returns:
         Groups in the order of the families of what names them: the fault's own requirement, which comes first
@@ -89,8 +92,7 @@ def grouped(failed: Sequence[str], passed: Iterable[str], faults: Sequence[Fault
 
 def _covered(failed: set[str], judged: set[str], faults: Sequence[Fault]) -> Iterator[tuple[set[str], Fault]]:
     weight, left = _weights(faults), set(failed)
-    # a run of a few families says nothing of a fault whose own requirement is not among them
-    shown = ((fault, fault.fails & judged) for fault in faults if judged.intersection(fault.breaks))
+    shown = ((fault, fault.fails & judged) for fault in faults)
     near = [(fault, shows) for fault, shows in shown if _is_near(shows, failed, judged, weight)]
     while near:
         gains = [weight(left & shows) - weight(shows - failed) for _, shows in near]

@@ -46,11 +46,13 @@ def test_what_was_not_judged_counts_neither_way() -> None:
     assert grouped(["rng/mask", "values/sum"], PASSED, FAULTS) == [(["rng/mask", "values/sum"], MASK)]
 
 
-def test_a_fault_whose_own_requirement_was_not_judged_is_not_named() -> None:
-    assert grouped(["values/sum", "training/curve"], PASSED, FAULTS) == [
-        (["values/sum"], None),
-        (["training/curve"], None),
-    ]
+def test_a_fault_is_named_only_where_its_own_requirement_was_run() -> None:
+    failures = [finding(made, Verdict.FAILED) for made in ("values/sum", "training/curve")]
+    right = [finding(made) for made in PASSED]
+    alone = causes(run_of(*failures, *right), FAULTS)
+    assert [cause.fault for cause in alone] == [None, None]
+    advised = causes(run_of(*failures, *right, finding("rng/mask", Verdict.ADVISORY)), FAULTS)
+    assert [cause.fault for cause in advised] == [MASK]
 
 
 def test_the_limits_of_a_shape_come_last() -> None:
