@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,7 @@ import torch
 
 from ckpt_conformance.instruments.census import Census
 from ckpt_conformance.instruments.growth import Growth, Trend, judge_growth
+from ckpt_conformance.instruments.types import TypeGrowth, count_types, grown_types
 from ckpt_conformance.leaks.baseline import compare, load_baseline
 from ckpt_conformance.leaks.births import BirthLog
 from ckpt_conformance.leaks.columns import Variants, run_columns
@@ -95,6 +96,7 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         self._on_report = on_report
         self._births = BirthLog()
         self._recording = contextlib.ExitStack()
+        self._types: list[tuple[int, dict[str, int]]] = []
         self._seconds = 0.0
 
     def __enter__(self) -> Steps:
@@ -141,7 +143,20 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         if self._device is not None and self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         self._watch.observe(warming_up=len(self._watch.censuses) < self._warmup)
+        self._count_types()
         self._seconds += time.perf_counter() - began
+
+    def _count_types(self) -> None:
+        """Count Python's types when growth is first seen, a step later, and after the last step.
+
+        Between the first two counts objgraph is imported and births are first recorded, which fills caches
+        of torch's and ours; so the types' growth is told from the second on. Where nothing grows, this costs
+        nothing.
+        """
+        step, counted = len(self._watch.censuses), self._watch.censuses[self._warmup - 1 :]
+        begins = not self._types and len(counted) > 1 and _grew(counted[-2], counted[-1], QUANTITIES)
+        if begins or len(self._types) == 1 or (self._types and step == self._steps):
+            self._types.append((step, count_types((self._watch, self._births, self._types))))
 
     def _judged(self) -> LeakReport:
         began = time.perf_counter()
@@ -153,6 +168,7 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
             warmup=self._warmup,
             device=str(self._device or "all"),
             growth=growth,
+            types=self._grown_types(growth),
             leaks=leaks,
             notes=_notes(growth),
             command=command(),
@@ -168,6 +184,12 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         return {
             name: judge_growth(series, self._warmup) for name, series in levels.items() if None not in series
         }
+
+    def _grown_types(self, growth: Mapping[str, Growth]) -> tuple[TypeGrowth, ...]:
+        if len(self._types) < 3 or not any(one.leaks for one in growth.values()):
+            return ()
+        _, (first, before), (last, after) = self._types
+        return grown_types(before, after, last - first)
 
     def _leaks(self, growth: Mapping[str, Growth]) -> tuple[tuple[Leak, ...], tuple[str, ...]]:
         """The leaks, and how much of the survivors was looked into."""
@@ -205,8 +227,8 @@ class leak_guard:  # noqa: N801 - used like a function, as `contextlib.suppress`
         return run_columns(self._variants, self._steps, self._warmup, self._device)
 
 
-def _grew(before: Census, after: Census) -> bool:
-    return after.tensors > before.tensors or after.bytes > before.bytes
+def _grew(before: Census, after: Census, quantities: Iterable[str] = ("tensors", "bytes")) -> bool:
+    return any((getattr(after, name) or 0) > (getattr(before, name) or 0) for name in quantities)
 
 
 class Steps:

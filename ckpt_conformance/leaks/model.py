@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ckpt_conformance.instruments.growth import Growth, Trend
+from ckpt_conformance.instruments.types import TypeGrowth
 from ckpt_conformance.leaks.facts import (
     Birth,
     Column,
@@ -130,6 +131,8 @@ class LeakReport:
         warmup: How many of them were warm-up.
         device: The device counted, or `all`.
         growth: Each quantity's series and verdict.
+        types: The Python types that grew most, as objgraph counts them; empty where nothing leaks, or where
+            fewer than two steps followed the one in which growth was first seen.
         leaks: The leaks, the largest first.
         gone: Fingerprints that the baseline knows and that were not seen.
         notes: What a reader should know: what was not seen, series too short to tell.
@@ -144,6 +147,7 @@ class LeakReport:
     warmup: int
     device: str
     growth: Mapping[str, Growth]
+    types: tuple[TypeGrowth, ...] = ()
     leaks: tuple[Leak, ...] = ()
     gone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -181,6 +185,7 @@ class LeakReport:
         known["growth"] = {name: _growth_of(series) for name, series in data["growth"].items()}
         known["leaks"] = tuple(_leak_of(leak) for leak in data["leaks"])
         known |= {name: tuple(data.get(name, ())) for name in ("gone", "notes", "blind")}
+        known["types"] = tuple(TypeGrowth(**one) for one in data.get("types", ()))
         known["columns"] = tuple(map(column_of, data.get("columns", ())))
         return cls(**known)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ckpt_conformance.instruments.growth import Growth, Trend
+from ckpt_conformance.instruments.types import TypeGrowth
 from ckpt_conformance.leaks.baseline import baseline_entry
 from ckpt_conformance.leaks.facts import Birth, Column, Remedy, TensorFacts
 from ckpt_conformance.leaks.model import MEANING, Kind, Leak, LeakReport, Status
@@ -47,6 +48,8 @@ def _lines(report: LeakReport, *, every: bool) -> Iterator[str]:
     for name, growth in report.growth.items():
         if growth.trend is not Trend.FLAT:
             yield f"  {name}: {series(growth)}"
+    if report.types:
+        yield f"  Python types that grew, by objgraph: {types_line(report.types)}"
     shown = report.leaks if every else report.leaks[:TOP]
     for leak in shown:
         yield ""
@@ -71,6 +74,11 @@ def series(growth: Growth) -> str:
     late = " ".join(map(str, growth.levels[growth.warmup :]))
     rate = f", {growth.per_step:.6g} a step{' exactly' if growth.constant else ''}" if growth.leaks else ""
     return f"[{early}] {late}  {growth.trend}{rate}"
+
+
+def types_line(types: Iterable[TypeGrowth]) -> str:
+    """The types that grew, and by how many objects in a step."""
+    return ", ".join(f"{one.name} +{one.per_step:.6g} a step" for one in types)
 
 
 def leak_lines(leak: Leak) -> Iterator[str]:

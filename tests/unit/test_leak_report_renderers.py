@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from ckpt_conformance.instruments.types import TypeGrowth
 from ckpt_conformance.leaks import LeakReport, Status
 from ckpt_conformance.leaks.text import as_text
 from ckpt_conformance.report.leaks.chart import size
@@ -229,3 +230,23 @@ def test_a_page_of_many_leaks_begins_with_a_list_of_them_and_says_how_many_were_
         in page.words
     )
     assert "and 14 more (-vv tells all)" in as_text(report)
+
+
+def test_the_python_types_that_grew_follow_the_growth_in_each_report():
+    holder = TypeGrowth(name="Holder<script>", more=3, per_step=0.75)
+    report = replace(recorded("loss-kept"), types=(holder,))
+    page = render_leak_html(report)
+    assert "Python types that grew, by objgraph" in Page(page).words
+    assert "Holder<script> 3 +0.75" in Page(page).words
+    assert page.index('id="growth"') < page.index('id="types"') < page.index('class="leak NEW')
+    assert "script" not in Page(page).tags
+    assert "  Python types that grew, by objgraph: Holder<script> +0.75 a step\n" in as_text(report)
+    assert "objgraph: Holder&#60;script&#62; &#43;0.75 a step" in render_leak_markdown(report)
+    assert report.to_data()["types"] == [{"name": "Holder<script>", "more": 3, "per_step": 0.75}]
+    assert leak_problem(report.to_data()) is None
+
+
+def test_where_no_type_grew_no_report_has_a_place_for_them():
+    report = replace(recorded("loss-kept"), types=())
+    for text in (render_leak_html(report), as_text(report), render_leak_markdown(report)):
+        assert "objgraph" not in text

@@ -6,7 +6,7 @@ from typing import Final
 
 from ckpt_conformance.instruments.growth import Growth
 from ckpt_conformance.leaks.model import Leak, LeakReport
-from ckpt_conformance.leaks.text import column_line, leak_lines, unseen, verdict
+from ckpt_conformance.leaks.text import column_line, leak_lines, types_line, unseen, verdict
 from ckpt_conformance.report.markdown import escaped, fenced
 from ckpt_conformance.report.text import evidence
 
@@ -20,6 +20,8 @@ def render_leak_markdown(report: LeakReport) -> str:
     if report.command:
         parts.append(fenced(evidence(report.command)))
     parts.append("\n".join(_table(report)))
+    if report.types:
+        parts.append(f"Python types that grew, by objgraph: {escaped(types_line(report.types))}")
     parts += [_folded(leak) for leak in report.leaks[:MOST]]
     if len(report.leaks) > MOST:
         parts.append(f"{len(report.leaks) - MOST} more leaks are in the report.")
