@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from traceback import format_tb
+
 import torch
 from torch import Tensor
 
@@ -20,6 +22,15 @@ def _expect_reported(candidate: Candidate, lab: Lab, what: str, body: Body) -> N
         backward(candidate.run(runs.region()))
     except CLEAR_ERRORS:
         return
+    except Exception as accident:
+        if runs.count < 2:
+            raise
+        violated(
+            f"a recompute with {what} ends in an accident",
+            expected="an error that says so",
+            found=f"{type(accident).__name__}: {accident}",
+            trace=tuple("".join(format_tb(accident.__traceback__)).splitlines()[-16:]),
+        )
     if runs.count > 1:
         violated(
             f"a recompute with {what} went through silently",
