@@ -94,9 +94,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
     report = arguments.report.absolute() if arguments.report else None
     options = options_of(arguments, arguments.expect)
-    ready = plan(
-        arguments.candidate or DEFAULT, options, report=report, workers=arguments.n, old=arguments.compare
-    )
+    # an empty name is a variable that was not set: a pass of the reference would be taken for its pass
+    target = DEFAULT if arguments.candidate is None else arguments.candidate
+    ready = plan(target, options, report=report, workers=arguments.n, old=arguments.compare)
     if options.device == "auto":
         print(_where(ready.options.device))
     progress = Progress(len(options.chosen()))

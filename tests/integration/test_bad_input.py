@@ -24,6 +24,7 @@ def _in_a_folder_with_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ("arguments", "said"),
     [
         (["torch-reentrent"], "no candidate is called 'torch-reentrent'; did you mean torch-reentrant"),
+        ([""], "no candidate is called ''"),
         (["nowhere.to.be:found"], "there is no module 'nowhere'"),
         (["broken:checkpoint"], "importing broken raised SyntaxError: invalid syntax"),
         (["raising:checkpoint"], "importing raising raised ValueError: no luck"),
