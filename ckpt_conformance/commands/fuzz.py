@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,13 +54,16 @@ def execute(arguments: argparse.Namespace) -> int:
     from ckpt_conformance.candidate import CandidateError, Style
     from ckpt_conformance.fuzz.worker import Worker
     from ckpt_conformance.resolve import resolve
+    from ckpt_conformance.suite.options import device_named
 
     if importlib.util.find_spec("hypothesis") is None:
         raise CandidateError("this needs hypothesis: python -m pip install 'ckpt-conformance[fuzz]'")
     style = Style(arguments.style) if arguments.style else None
     candidate = resolve(arguments.candidate, style)
     saved = list(_saved(arguments.corpus)) if arguments.corpus else []
-    worker = Worker(lambda: candidate, device=arguments.device)
+    # asked through the driver, CUDA could not be used in the processes that run the programs
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    worker = Worker(lambda: candidate, device=device_named(arguments.device))
     try:
         caught = _hunt(arguments, worker, saved)
     finally:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from ckpt_conformance.cli import main
 
@@ -66,3 +67,9 @@ def test_without_hypothesis_the_extra_is_named(monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert main(["fuzz", "reference"]) == 2
     assert "ckpt-conformance[fuzz]" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device here")
+def test_a_device_that_is_not_there_is_said_in_one_line_and_is_no_difference(capsys):
+    assert main(["fuzz", "reference", "--device", "cuda", "--examples", "3"]) == 2
+    assert "there is no device 'cuda' here" in capsys.readouterr().err
