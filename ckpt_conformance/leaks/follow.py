@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from ckpt_conformance.instruments.census import reachable_nodes, tensors_among
+from ckpt_conformance.instruments.names import type_name
 from ckpt_conformance.instruments.trace.cycles import Cycle
 from ckpt_conformance.instruments.trace.edges import Edges
 from ckpt_conformance.instruments.trace.explain import Held
@@ -55,10 +56,10 @@ def _at_root(path: Path) -> list[Any]:
 
 def _in_cycle(cycle: Cycle) -> list[Any]:
     objects = gc.get_objects()
-    alike = [value for value in objects if type(value).__name__ == cycle.start]
+    alike = [value for value in objects if type_name(value) == cycle.start]
     if not alike:
         nodes = reachable_nodes(tensors_among(objects))
-        alike = [node for node in nodes if type(node).__name__ == cycle.start]
+        alike = [node for node in nodes if type_name(node) == cycle.start]
     return alike[:_MOST_STARTS]
 
 
@@ -78,6 +79,6 @@ def _child(parent: Any, wanted: Hop, edges: Edges) -> Any:
     # writing a path down may have moved an instance's attributes into a dictionary
     attributes = vars(parent).values() if type(getattr(parent, "__dict__", None)) is dict else ()
     for child in (*edges.of([parent]), *attributes):
-        if type(child).__name__ == wanted.type and hop(edges, parent, child).label == wanted.label:
+        if type_name(child) == wanted.type and hop(edges, parent, child).label == wanted.label:
             return child
     return None

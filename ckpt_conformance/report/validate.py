@@ -121,6 +121,10 @@ def _too_many(value: object, most: int) -> str | None:
     return f"has more than {most} entries" if isinstance(value, list) and len(value) > most else None
 
 
+def _too_few(value: object, least: int) -> str | None:
+    return f"has fewer than {least} entries" if isinstance(value, list) and len(value) < least else None
+
+
 def _too_small(value: object, least: float) -> str | None:
     return f"is less than {least}" if _is_number(value) and value < least else None
 
@@ -136,6 +140,7 @@ _KEYWORDS: Final[Mapping[str, Callable[[object, Any], str | None]]] = {
     "required": _misses,
     "pattern": _unlike,
     "maxLength": _too_long,
+    "minItems": _too_few,
     "maxItems": _too_many,
     "minimum": _too_small,
     "maximum": _too_large,

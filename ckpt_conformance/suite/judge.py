@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import Final
 
 from ckpt_conformance.candidate import PLAIN, Candidate, Style
+from ckpt_conformance.instruments.names import type_name
 from ckpt_conformance.instruments.state import isolated
 from ckpt_conformance.report.clean import one_line
 from ckpt_conformance.report.model import Finding, Verdict
@@ -22,9 +22,6 @@ from ckpt_conformance.standard.evidence import Violation
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import Level, Requirement
 from ckpt_conformance.suite.device import is_lost, settle
-
-_NAME: Final = type.__dict__["__name__"].__get__
-"""A class's name, also where its metaclass has other ideas."""
 
 
 class SuiteFaultError(Exception):
@@ -122,7 +119,7 @@ def _raised(requirement: Requirement, candidate: Candidate, lab: Lab, error: Bas
 
 
 def _said(error: BaseException) -> str:
-    message, kind = _message(error), one_line(_NAME(type(error)))
+    message, kind = _message(error), one_line(type_name(error))
     return f"{kind}: {message}" if message else kind
 
 
@@ -130,7 +127,7 @@ def _message(error: BaseException) -> str:
     try:
         return " ".join(str(error).split())[:300]
     except BaseException as again:  # noqa: BLE001 - an exception of the candidate's may not even have words
-        return f"(its message cannot be had: str() raised {one_line(_NAME(type(again)))})"
+        return f"(its message cannot be had: str() raised {one_line(type_name(again))})"
 
 
 def _refuse_own_fault(requirement: Requirement, lab: Lab, error: BaseException) -> None:

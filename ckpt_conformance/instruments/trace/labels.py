@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ckpt_conformance.instruments.names import type_name
 from ckpt_conformance.instruments.trace.native import native_edges
 
 THREAD_LOCAL = ".<thread-local>"
@@ -57,7 +58,7 @@ _THREAD_LOCAL = re.compile(re.escape(THREAD_LOCAL) + r"\[<weakref>\]\['([^'\\]+)
 
 
 def _fallback(child: Any) -> str:
-    return _UNKNOWN.format(type(child).__name__)
+    return _UNKNOWN.format(type_name(child))
 
 
 def _items(mapping: Any) -> Iterator[tuple[str, Any]]:
@@ -76,7 +77,7 @@ def _written(key: Any) -> str:
         return "<weakref>"
     if isinstance(key, type):
         return key.__qualname__
-    return f"<{type(key).__name__}>"
+    return f"<{type_name(key)}>"
 
 
 def _elements(sequence: Any) -> Iterator[tuple[str, Any]]:

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from ckpt_conformance.instruments.names import type_name
 from ckpt_conformance.instruments.trace.edges import Edges, chunks
 from ckpt_conformance.instruments.trace.labels import fold, label
 from ckpt_conformance.instruments.trace.roots import Root, RootKind, roots
@@ -239,7 +240,7 @@ class _Back:
 def hop(edges: Edges, parent: Any, child: Any) -> Hop:
     """The reference from one object to another, written down."""
     native = edges.native(parent)
-    name = type(child).__name__
+    name = type_name(child)
     text = label(parent, child, native)
     return Hop(text, name, any(found is child for _, found in native))
 
