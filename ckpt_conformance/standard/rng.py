@@ -11,7 +11,13 @@ from torch.nn import functional as fn
 
 from ckpt_conformance.candidate import PLAIN, Candidate
 from ckpt_conformance.regions import Region, module_region, seeded_module
-from ckpt_conformance.standard.compare import expect_like_plain, expect_run_like_plain, observe, weighted_loss
+from ckpt_conformance.standard.compare import (
+    CLEAR_ERRORS,
+    expect_like_plain,
+    expect_run_like_plain,
+    observe,
+    weighted_loss,
+)
 from ckpt_conformance.standard.evidence import expect_same_tensor, violated
 from ckpt_conformance.standard.lab import Lab
 from ckpt_conformance.standard.registry import MAY, MUST, RECOMPUTING, SHOULD, requirement
@@ -211,19 +217,26 @@ def explicit_generator(candidate: Candidate, lab: Lab) -> None:
 
     How: keep and replay the state of every generator among the inputs, or refuse such an input.
     """
-    expected, found = (_with_generator(who, lab) for who in (PLAIN, candidate))
+    _expect_replayed(candidate, lab, by_keyword=False)
+    with suppress(*CLEAR_ERRORS):  # keywords may be refused: they are a capability of their own
+        _expect_replayed(candidate, lab, by_keyword=True)
+
+
+def _expect_replayed(candidate: Candidate, lab: Lab, *, by_keyword: bool) -> None:
+    expected, found = (_with_generator(who, lab, by_keyword=by_keyword) for who in (PLAIN, candidate))
     for what, want, got in zip(("gradient of the input", "the next draw"), expected, found, strict=True):
         expect_same_tensor(what, want, got)
 
 
-def _with_generator(candidate: Candidate, lab: Lab) -> tuple[Tensor | None, Tensor]:
+def _with_generator(candidate: Candidate, lab: Lab, *, by_keyword: bool) -> tuple[Tensor | None, Tensor]:
     generator = torch.Generator(lab.device).manual_seed(7)
     x = lab.tensor(4, 8)
 
     def noisy(x: Tensor, generator: torch.Generator) -> Tensor:
         return (x * torch.rand(x.shape, generator=generator, device=x.device)).tanh()
 
-    _loss_of(candidate, Region(noisy, (x, generator))).backward()
+    region = Region(noisy, (x,), {"generator": generator}) if by_keyword else Region(noisy, (x, generator))
+    _loss_of(candidate, region).backward()
     return x.grad, torch.rand(3, generator=generator, device=lab.device)
 
 

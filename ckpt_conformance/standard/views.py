@@ -150,6 +150,8 @@ def offset_output(candidate: Candidate, lab: Lab) -> None:
     How: bring back the whole storage of the recomputed output; refuse one with too few bytes for the view.
     """
     expect_like_plain(candidate, lab, _ending_in(lambda hidden: hidden[1:3]))
+    # an offset counts elements: where it is taken for bytes, or elements for four bytes each, this one shifts
+    expect_like_plain(candidate, lab, _ending_in(lambda hidden: hidden.double()[1:3]))
 
 
 @requirement("views/expanded-output", MUST, since="2026.12", source="NVIDIA/Megatron-LM#3649")

@@ -64,9 +64,12 @@ def _expect_no_gradient_kept(candidate: Candidate, lab: Lab, region: Region, kep
 
 
 def _region(lab: Lab, keep: Keep) -> Region:
-    leaf, weight = lab.tensor(ELEMENTS), lab.tensor(ELEMENTS, seed=1)
+    leaf, gate, weight = lab.tensor(ELEMENTS), lab.tensor(ELEMENTS, seed=2), lab.tensor(ELEMENTS, seed=1)
+    # two inputs: an implementation may think of the first alone
     return Region(
-        lambda x: keep((x * weight).sin()), (leaf * 1,), parameters={"leaf": leaf, "weight": weight}
+        lambda x, y: keep((x * weight).sin() * y),
+        (leaf * 1, gate * 1),
+        parameters={"leaf": leaf, "gate": gate, "weight": weight},
     )
 
 
