@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
+from ckpt_conformance.instruments.names import type_name
+
 _OWN = ("ckpt_conformance.leaks", "ckpt_conformance.instruments")
 _NOT_OWNED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 """What a record refers to and does not consist of."""
@@ -40,7 +42,7 @@ def count_types(own: Iterable[object] = ()) -> dict[str, int]:
     from objgraph import typestats
 
     ours = _parts(own)
-    found: dict[str, int] = typestats(filter=lambda one: id(one) not in ours and not _is_ours(one))
+    found: dict[str, int] = typestats(filter=lambda one: id(one) not in ours and _counts(one))
     return found
 
 
@@ -65,8 +67,12 @@ def grown_types(
     return tuple(TypeGrowth(name=name, more=-less, per_step=-less / steps) for less, name in grown[:most])
 
 
-def _is_ours(one: object) -> bool:
-    return str(getattr(type(one), "__module__", "")).startswith(_OWN)
+def _counts(one: object) -> bool:
+    """Whether an object is somebody else's, and of a class whose name objgraph can read."""
+    try:
+        return type(one).__name__ == type_name(one) and not type(one).__module__.startswith(_OWN)
+    except Exception:  # noqa: BLE001 - a metaclass may do anything when asked for a name
+        return False
 
 
 def _parts(own: Iterable[object]) -> set[int]:

@@ -102,6 +102,20 @@ def test_an_instrument_and_what_it_refers_to_are_left_out_of_a_count():
     assert "Record" not in count_types([instrument])
 
 
+def test_a_class_that_cannot_say_its_name_is_left_out_of_a_count():
+    class Nameless(type):
+        @property
+        def __name__(cls) -> str:
+            raise ValueError("no name")
+
+    class Record(metaclass=Nameless):
+        pass
+
+    kept = [Record()]
+    assert "Record" not in count_types()
+    assert kept
+
+
 def test_the_types_are_told_by_how_much_they_grew_and_then_by_name():
     before, after = {"b": 1, "d": 5, "e": 3}, {"a": 2, "b": 3, "c": 6, "d": 5, "e": 1}
     assert [(one.name, one.more, one.per_step) for one in grown_types(before, after, 4)] == [
