@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 import traceback
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 conforms, 1 does not, 2 cannot be started, 3 a fault in the suite.
     """
+    # torch's word on every start without NumPy, which nothing here needs; it stood above our one line
+    warnings.filterwarnings("ignore", "Failed to initialize NumPy", UserWarning)
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = given[0] if given else ""
     if name not in COMMANDS:
