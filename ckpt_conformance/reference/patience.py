@@ -17,7 +17,7 @@ class patiently:  # noqa: N801, read as a word in `with patiently(lock)`
 
     __slots__ = ("_held", "_lock")
 
-    def __init__(self, lock: threading.RLock) -> None:
+    def __init__(self, lock: threading.Lock | threading.RLock) -> None:
         self._lock = lock
 
     def __enter__(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,11 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CheckpointError
-from ..patience import patiently
-
-_GLOBAL = threading.RLock()
-"""Held while a region runs: the default generators belong to the whole process, so two regions that draw at
-the same time in two threads would take numbers from one another."""
+from .turns import turn
 
 
 class _Generator(NamedTuple):
@@ -37,8 +32,8 @@ class Generators:
     @contextlib.contextmanager
     def drawn_from(self) -> Iterator[None]:
         """Around the region's first run."""
-        with patiently(_GLOBAL):
-            # under the lock: what another region draws meanwhile is not this region's
+        with turn():
+            # within the turn: what another region draws meanwhile is not this region's
             self._before = [generator.read() for generator in self._generators]
             yield
             after = _CPU.read()
@@ -60,7 +55,7 @@ class Generators:
         Raises:
             CheckpointError: The region drew other random numbers than in its first run.
         """
-        with patiently(_GLOBAL):
+        with turn():
             present = [generator.read() for generator in self._generators]
             try:
                 self._write(self._before)
