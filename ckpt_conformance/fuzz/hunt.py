@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 _COMMON = frozenset({"input-leaf", "call-positional", "plan-once", "sin"})
 """What the simplest program has; it is never why a program differs."""
-_INDICES = [st.integers(0, last) for last in range(128)]
+_CHOICES = st.binary(min_size=8, max_size=8)
+"""Eight choices, a byte each: a draw of its own for each would take longer than to run the program."""
 
 
 @dataclass(slots=True)
@@ -191,10 +192,17 @@ def _enter(catch: Catch, group: Group) -> None:
 @st.composite
 def programs(draw: Any) -> Program:
     """Hypothesis's strategy for programs; it shrinks towards each choice's first option."""
+    drawn: Iterator[int] = iter(())
 
     def choose(options: Sequence[T]) -> T:
-        place: int = draw(_INDICES[len(options) - 1]) if len(options) > 1 else 0
-        return options[place]
+        nonlocal drawn
+        if len(options) == 1:
+            return options[0]
+        place = next(drawn, None)
+        if place is None:
+            drawn = iter(draw(_CHOICES))
+            place = next(drawn)
+        return options[place % len(options)]
 
     return make_program(choose)
 
