@@ -50,6 +50,7 @@ def execute(arguments: argparse.Namespace) -> int:
     print(f"{arguments.file}: {added} new, {gone} no longer fail, {len(new) - added} as before")
     if added:
         print("say why where it says `not yet explained`")
+    print(f"next: ckpt-conformance run {arguments.candidate} --expect {arguments.file}")
     return 0
 
 

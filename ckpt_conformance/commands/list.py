@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Final
-
-_WIDTH = 110
 
 USAGE: Final = "candidates|requirements"
 
@@ -21,8 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the list."""
-    lines = _candidates() if arguments.what == "candidates" else _requirements()
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    if arguments.what == "candidates":
+        sys.stdout.write("".join(f"{line}\n" for line in _candidates()))
+        return 0
+    from ckpt_conformance.report.explain import listed
+    from ckpt_conformance.standard.registry import requirements
+
+    sys.stdout.write(listed(list(requirements())))
     return 0
 
 
@@ -38,13 +40,3 @@ def _candidates() -> Iterator[str]:
     width = max(len(name) for name, _ in told)
     for name, remark in told:
         yield f"{name:<{width}}  {remark}".rstrip()
-
-
-def _requirements() -> Iterator[str]:
-    from ckpt_conformance.standard.registry import requirements
-
-    standard = list(requirements())
-    for made in standard:
-        yield f"{made.level:<7}{made.id}{'  (--level full)' if made.full else ''}"
-        yield from textwrap.wrap(made.sentence, _WIDTH, initial_indent=" " * 7, subsequent_indent=" " * 7)
-    yield f"the standard has {len(standard)} requirements"

@@ -90,6 +90,15 @@ def explain(requirement: Requirement, proof: Sequence[Fault] | None = None) -> s
     return "\n\n".join(blocks) + "\n"
 
 
+def listed(standard: Sequence[Requirement]) -> str:
+    """Requirements with their level and sentence each, and how many they are, as text."""
+    lines = []
+    for made in standard:
+        lines.append(f"{made.level:<7}{made.id}{'  (--level full)' if made.full else ''}")
+        lines.append(textwrap.fill(made.sentence, WIDTH, initial_indent=" " * 7, subsequent_indent=" " * 7))
+    return "\n".join([*lines, f"{len(standard)} requirements"]) + "\n"
+
+
 def whom(requirement: Requirement) -> Iterator[tuple[str, str]]:
     """Whom the requirement binds, as labels and texts."""
     yield "level", f"{requirement.level}: {LEVELS[requirement.level]}"

@@ -172,7 +172,7 @@ def plan(
         SelectionError: Nothing is selected.
         ReportError: The report folder cannot be had, or the old report is no report of this candidate.
     """
-    options.chosen()
+    chosen = options.chosen()
     compared = None if old is None else read_report(old)
     if options.expect is not None:
         read_expectations(options.expect, {made.id for made in requirements()})
@@ -191,7 +191,7 @@ def plan(
         expected=expected,
         options=replace(options, targets=(target,), device=device),
         report=report,
-        workers=workers,
+        workers=min(workers, len(chosen)),
         old=compared,
     )
 

@@ -58,7 +58,9 @@ def test_expected_failures_conform_and_an_unexpected_pass_does_not(shell: Shell)
 def test_expect_update_writes_what_fails_and_keeps_reasons(shell: Shell) -> None:
     shell.write("mine.py", GOOD)
     file = shell.write("conformance.toml", f'[[expected]]\nid = "{SELECT[1]}"\nreason = "turns signs"\n')
-    assert shell.run("expect", "mine:upside_down", "--update", *SELECT).code == 0
+    written = shell.run("expect", "mine:upside_down", "--update", *SELECT)
+    assert written.code == 0
+    assert "\nnext: ckpt-conformance run mine:upside_down --expect conformance.toml\n" in written.out
     entries = {entry["id"]: entry for entry in tomllib.loads(file.read_text())["expected"]}
     assert entries[SELECT[1]]["reason"] == "turns signs"
     assert entries[SELECT[2]]["reason"].startswith("not yet explained: ")
@@ -79,6 +81,14 @@ def test_list_names_every_candidate_and_requirement(shell: Shell) -> None:
     assert all(" not installed:" in line for line in candidates if "not installed:" in line)
     requirements = shell.run("list", "requirements").out
     assert "MUST   rng/dropout-mask" in requirements
+
+
+def test_explain_lists_a_family(shell: Shell) -> None:
+    said = shell.run("explain", "rng").out
+    assert "MUST   rng/dropout-mask\n       Dropout inside a region" in said
+    listed = [line.split()[1] for line in said.splitlines() if line.startswith(("MUST", "SHOULD", "MAY"))]
+    assert {id_.partition("/")[0] for id_ in listed} == {"rng"}
+    assert said.endswith(f"\n{len(listed)} requirements\n")
 
 
 def test_explain_prints_sentence_reason_and_source(shell: Shell) -> None:
