@@ -20,7 +20,8 @@ from ckpt_conformance.commands.run import DEFAULT, add_style
 
 if TYPE_CHECKING:
     from ckpt_conformance.candidate import Candidate
-    from ckpt_conformance.fuzz.hunt import Catch, Group
+    from ckpt_conformance.fuzz.groups import Group
+    from ckpt_conformance.fuzz.hunt import Catch
     from ckpt_conformance.fuzz.program import Program
     from ckpt_conformance.fuzz.worker import Worker
 
@@ -130,6 +131,9 @@ def _show(caught: Catch, candidate: Candidate, arguments: argparse.Namespace) ->
         print(f"\n{kind} {number}, in {group.count} programs: {group.difference.aspect}")
         print(f"  {group.difference.detail}")
         print(f"  needs: {', '.join(sorted(group.cause)) or 'nothing beyond the simplest program'}")
+        others = [f"{aspect} ({count})" for aspect, count in group.aspects.most_common()]
+        if len(others) > 1:
+            print(f"  seen as: {'; '.join(others)}")
         if group.difference.fault:
             _write_script(number, group, candidate, arguments)
     print(f"\n{candidate.name}, seed {arguments.seed}: {_line(caught)}")

@@ -3,56 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from hypothesis.errors import Flaky
 
 from ckpt_conformance.fuzz.grammar import make_program
+from ckpt_conformance.fuzz.groups import Group, alike, enter
 from ckpt_conformance.fuzz.oracle import Difference
 from ckpt_conformance.fuzz.program import Program
+from ckpt_conformance.fuzz.reduce import reduced
 from ckpt_conformance.fuzz.worker import Answer
 
 T = TypeVar("T")
 
-_COMMON = frozenset({"input-leaf", "call-positional", "plan-once", "sin"})
-"""What the simplest program has; it is never why a program differs."""
 _CHOICES = st.binary(min_size=8, max_size=8)
 """Eight choices, a byte each: a draw of its own for each would take longer than to run the program."""
-
-
-@dataclass(slots=True)
-class Group:
-    """Programs that differ for one cause, shown by the smallest of them.
-
-    Attributes:
-        program: The smallest program.
-        difference: Its difference.
-        count: How many programs of the hunt it explains.
-    """
-
-    program: Program
-    difference: Difference
-    count: int = 1
-
-    @property
-    def cause(self) -> frozenset[str]:
-        """What the smallest program needs, beyond what most programs have."""
-        return frozenset(name for name in self.program.features - _COMMON if not name.startswith("consumer-"))
-
-    def explains(self, program: Program, difference: Difference) -> bool:
-        """Whether another program's difference is this one again.
-
-        It has the same effect and all that the smallest program needs; of one and the same error, told in
-        the same words, anything of that.
-        """
-        if difference.effect != self.difference.effect:
-            return False
-        shared = self.cause & program.features
-        return shared == self.cause or (" raises " in difference.aspect and bool(shared))
 
 
 @dataclass(slots=True)
@@ -79,14 +48,8 @@ class Catch:
 SHRINKING = 30.0
 """How many seconds one difference is shrunk for: programs that hang take long to shrink."""
 
-
-class _Differs(Exception):  # noqa: N818 - it ends one shrink, it is no error
-    """Tells Hypothesis that a program shows what is being shrunk."""
-
-
-def _tell() -> NoReturn:
-    """Raise from one place: Hypothesis takes errors from two places for two bugs."""
-    raise _Differs
+_ROUND = 1000
+"""How many programs Hypothesis draws in one go, before progress is told."""
 
 
 def hunt(
@@ -107,7 +70,7 @@ def hunt(
         examples: How many programs to compare, shrinking not counted.
         start: The seed.
         seconds: When to stop at the latest, shrinking included.
-        progress: Called after each round.
+        progress: Called after each new cause and after each round.
         catch: What is known already, such as what a replay gave; the differences are added to it.
     """
     started, catch, round_ = time.monotonic(), catch or Catch(), 0
@@ -116,77 +79,80 @@ def hunt(
     def late() -> bool:
         return time.monotonic() - started > seconds
 
-    while catch.programs < examples and not late():
-        _round(ask, catch, min(examples - catch.programs, 1000), start * 1_000_003 + round_, late)
-        round_ += 1
+    def tell() -> None:
         catch.seconds = time.monotonic() - started
         progress(catch)
+
+    while catch.programs < examples and not late():
+        here = _Hunt(ask, catch, late, tell)
+        _round(here, min(examples - catch.programs, _ROUND), start * 1_000_003 + round_)
+        round_ += 1
+        tell()
     return catch
 
 
-def _round(
-    ask: Callable[[Program], Answer], catch: Catch, examples: int, number: int, late: Callable[[], bool]
-) -> None:
-    """Run Hypothesis until it has shrunk one new difference, or the examples are used up."""
-    shown: dict[Program, Group] = {}
-    deadline = float("inf")
+@dataclass(frozen=True, slots=True)
+class _Hunt:
+    """What a hunt works with: see `hunt`."""
 
-    def tired() -> bool:
-        return late() or time.monotonic() > deadline
+    ask: Callable[[Program], Answer]
+    catch: Catch
+    late: Callable[[], bool]
+    tell: Callable[[], None]
+
+
+def _round(hunt: _Hunt, examples: int, number: int) -> None:
+    """Let Hypothesis draw programs. It is told of no failure: they are made smaller by their source."""
 
     @seed(number)
     @settings(
         max_examples=examples,
         database=None,
         deadline=None,
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
-        report_multiple_bugs=False,
         print_blob=False,
     )
     @given(programs())
-    def differ(program: Program) -> None:
-        nonlocal deadline
-        if program in shown:
-            shown[program] = shown.pop(program)  # the newest is the smallest
-            _tell()
-        if tired():
-            return
-        answer = ask(program)
-        if not shown:
-            catch.programs += 1
-            catch.invalid += not answer.valid
-        found = answer.difference
-        if found is None or (shown and found.aspect != next(iter(shown.values())).difference.aspect):
-            return
-        if _explained(catch, program, found, count=not shown):
-            return
-        deadline = min(deadline, time.monotonic() + SHRINKING)
-        shown[program] = Group(program, found)
-        _tell()
+    def look(program: Program) -> None:
+        if not hunt.late():
+            _look(hunt, program)
 
-    try:
-        differ()
-    except (_Differs, Flaky):
-        _enter(catch, list(shown.values())[-1])
+    look()
 
 
-def _explained(catch: Catch, program: Program, found: Difference, *, count: bool) -> bool:
+def _look(hunt: _Hunt, program: Program) -> None:
+    """Compare one program; of a difference that no group explains, find the smallest program."""
+    answer, catch = hunt.ask(program), hunt.catch
+    catch.programs += 1
+    catch.invalid += not answer.valid
+    if answer.difference is None or _explained(catch, program, answer.difference):
+        return
+    enter(catch.groups, _shrunk(hunt, program, answer.difference))
+    hunt.tell()
+
+
+def _shrunk(hunt: _Hunt, program: Program, found: Difference) -> Group:
+    deadline = time.monotonic() + SHRINKING
+    shown = {program: found}
+
+    def keeps(smaller: Program) -> bool:
+        answer = hunt.ask(smaller)
+        if not answer.valid or answer.difference is None or not alike(answer.difference, found):
+            return False
+        shown[smaller] = answer.difference
+        return True
+
+    smallest = reduced(program, keeps, lambda: hunt.late() or time.monotonic() > deadline)
+    return Group(smallest, shown[smallest], aspects=Counter([found.aspect]))
+
+
+def _explained(catch: Catch, program: Program, found: Difference) -> bool:
     for group in catch.groups:
         if group.explains(program, found):
-            group.count += count
+            group.count_in(found)
             return True
     return False
-
-
-def _enter(catch: Catch, group: Group) -> None:
-    """Add a group; one that needs no more than a known one is that one again, shown by a smaller program."""
-    for known in catch.groups:
-        if group.explains(known.program, known.difference):
-            known.program, known.difference = group.program, group.difference
-            known.count += group.count
-            return
-    catch.groups.append(group)
 
 
 @st.composite
@@ -213,7 +179,7 @@ def replayed(ask: Callable[[Program], Answer], corpus: Sequence[Program]) -> Cat
     for program in corpus:
         answer = ask(program)
         catch.invalid += not answer.valid
-        if answer.difference and not _explained(catch, program, answer.difference, count=True):
-            _enter(catch, Group(program, answer.difference))
+        if answer.difference and not _explained(catch, program, answer.difference):
+            enter(catch.groups, Group(program, answer.difference))
     catch.seconds = time.monotonic() - started
     return catch

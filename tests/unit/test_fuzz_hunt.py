@@ -13,7 +13,7 @@ from ckpt_conformance.candidate import Candidate
 from ckpt_conformance.fuzz import hunt as hunting
 from ckpt_conformance.fuzz.grammar import make_program
 from ckpt_conformance.fuzz.hunt import hunt
-from ckpt_conformance.fuzz.oracle import NEEDS
+from ckpt_conformance.fuzz.traits import RANDOM
 from ckpt_conformance.fuzz.worker import Worker
 from ckpt_conformance.reference import checkpoint as reference
 from fixtures.miniatures.rng import rng_is_not_restored
@@ -51,9 +51,8 @@ def test_a_fault_is_found_and_shrunk_to_what_it_needs(ask):
     caught = hunt(ask(rng_is_not_restored()), examples=200, start=1, seconds=60)
     faults = caught.faults()
     assert faults
-    randoms = {name for name, needed in NEEDS.items() if needed == "rng"}
-    assert all(group.cause & randoms for group in faults)
-    assert min(len(group.program.step) for group in faults) <= 16
+    assert [group.cause & RANDOM for group in faults] == [{"dropout"}]
+    assert len(faults[0].program.step) <= 10
 
 
 def test_a_fault_of_layout_is_found_within_500_programs(ask):

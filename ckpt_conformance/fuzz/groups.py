@@ -1,0 +1,142 @@
+"""Group programs that differ by what makes them differ, so that one fault is one finding."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from ckpt_conformance.fuzz.oracle import Difference
+from ckpt_conformance.fuzz.program import Program
+from ckpt_conformance.fuzz.traits import traits
+
+_LOST, _EXTRA, _VALUES = "a gradient is lost", "a gradient too many", "wrong values"
+_OF_VALUES = ("a gradient differs", "a result differs", "a leaf differs", "the generator is left elsewhere")
+_AFTER_LOSS = frozenset({
+    _LOST, _VALUES, "hooks are called another number of times", "no error where the plain run has one",
+    "memory stays alive after backward",
+})  # fmt: skip
+"""What follows where a gradient is lost: its hooks have no call, its graph has no error and is not freed."""
+
+_COMPUTES = frozenset({_LOST, _EXTRA, _VALUES, "raises", "dies"})
+"""Ways in which a computation goes wrong; which one it is may hang on what lies in memory."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Programs that differ for one cause, shown by the smallest of them.
+
+    Attributes:
+        program: The smallest program.
+        difference: Its difference.
+        count: How many programs of the hunt it explains.
+        aspects: The aspects in which they differ, with how many programs show each first.
+    """
+
+    program: Program
+    difference: Difference
+    count: int = 1
+    aspects: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        if not self.aspects:
+            self.aspects[self.difference.aspect] = self.count
+
+    @property
+    def cause(self) -> frozenset[str]:
+        """What the smallest program does, beyond what the simplest one does."""
+        return traits(self.program)
+
+    def explains(self, program: Program, difference: Difference) -> bool:
+        """Whether another program's difference is this one again.
+
+        One and the same error is; else the program has to do all that the smallest one needs, and its
+        difference has to be of the kind, or something that follows from it.
+        """
+        if difference.fault != self.difference.fault:
+            return False
+        if same_error(self.difference, difference):
+            return True
+        found, own = traits(program), self.cause
+        if own <= found and effect(difference) in _following(effect(self.difference)):
+            return True
+        return bool(own) and own == found and {effect(difference), effect(self.difference)} <= _COMPUTES
+
+    def count_in(self, difference: Difference) -> None:
+        """Count one more program."""
+        self.count += 1
+        self.aspects[difference.aspect] += 1
+
+    def absorb(self, other: Group) -> None:
+        """Take over the programs of a group that is this one again."""
+        self.count += other.count
+        self.aspects += other.aspects
+
+
+def alike(one: Difference, other: Difference) -> bool:
+    """Whether two differences are of one kind: the same error, or values gone wrong in the same way."""
+    if one.fault != other.fault:
+        return False
+    if effect(one) == effect(other) == "raises":
+        return same_error(one, other)
+    return effect(one) == effect(other)
+
+
+def _following(found: str) -> frozenset[str]:
+    """What one effect may look like in other programs; errors are told apart by their words."""
+    if found == _LOST:
+        return _AFTER_LOSS
+    if found == "raises":
+        return frozenset()
+    return frozenset({_VALUES, _LOST} if found == _VALUES else {found})
+
+
+def effect(difference: Difference) -> str:
+    """What kind of difference it is; those of one kind come of one another.
+
+    A wrong gradient moves a leaf and with it the next result, and what that draws from the generator.
+    """
+    aspect = difference.aspect
+    if aspect.endswith(" in its last bits"):
+        return aspect
+    if aspect.startswith(("a gradient differs: one is missing", "requires_grad of the result differs")):
+        gained = difference.detail.endswith("expected none") or "[False" in difference.detail[:7]
+        return _EXTRA if gained else _LOST
+    if aspect.startswith(_OF_VALUES) or "the right gradient" in difference.detail:
+        return _VALUES
+    if aspect.startswith("the process dies"):
+        return "dies"
+    return "raises" if error(aspect) else aspect
+
+
+def error(aspect: str) -> tuple[str, str] | None:
+    """The type and the words of an error that a candidate raised, if that is what the aspect tells."""
+    told = re.match(r"(?:forward|backward|freed graph|done) raises (\w*): (.*)", aspect, re.DOTALL)
+    return (told[1], told[2]) if told else None
+
+
+_ALIKE = 0.75
+"""How much of their words two messages share that are one, with other names or sizes in it."""
+
+
+def same_error(one: Difference, other: Difference) -> bool:
+    """Whether two differences are one error, perhaps in a forward and in a backward."""
+    first, second = error(one.aspect), error(other.aspect)
+    if first is None or second is None or first[0] != second[0]:
+        return False
+    return SequenceMatcher(None, first[1], second[1]).ratio() >= _ALIKE
+
+
+def enter(groups: list[Group], group: Group) -> None:
+    """Add a group; one that is a known one again is counted there, and shows it if it needs less."""
+    for known in groups:
+        if known.explains(group.program, group.difference):
+            known.absorb(group)
+            return
+    explained = [known for known in groups if group.explains(known.program, known.difference)]
+    for known in explained:
+        group.absorb(known)
+    place = groups.index(explained[0]) if explained else len(groups)
+    groups[:] = [known for known in groups if known not in explained]
+    groups.insert(place, group)

@@ -1,0 +1,157 @@
+"""What a program's source does, in words: programs that differ for one cause share them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from ckpt_conformance.fuzz.program import Program
+
+_PLUMBING = frozenset({
+    "run", "note", "meet", "leaf", "index", "hear", "sin", "apply", "append", "cat", "mult", "add", "Box",
+    "manual_seed", "requires_grad", "nn", "functional", "KeyError", "grad",
+})  # fmt: skip
+"""Names that say nothing: the simplest program has most of them."""
+
+_TENSOR = re.compile(r"[xvcwi]\d+")
+
+RANDOM = frozenset({"dropout", "rand_like", "alpha_dropout", "rrelu", "rand"})
+"""Operations that draw from a generator."""
+
+
+@lru_cache(maxsize=256)
+def traits(program: Program) -> frozenset[str]:
+    """What a program does beyond the simplest one, read off its source.
+
+    Among them are the names of all that it calls, how its regions take their inputs and give their outputs,
+    how leaves differ from plain ones, the plan of the backward, and autocast.
+    """
+    lines = (*program.setup, *program.step)
+    found = {word for node in ast.walk(ast.parse("\n".join(lines))) for word in _of(node)}
+    if program.plan != "once":
+        found.add(f"backward: {program.plan}")
+    if program.autocast:
+        found.add("autocast in backward" if program.autocast == "backward" else "autocast around it")
+    return frozenset(found) - _PLUMBING
+
+
+def _of(node: ast.AST) -> Iterator[str]:
+    """What one node says: names that are not the program's own, and how regions are run."""
+    if isinstance(node, ast.Attribute):
+        if not (isinstance(node.value, ast.Name) and node.value.id == "box"):
+            yield node.attr
+    elif isinstance(node, ast.Call):
+        yield from _of_call(node)
+    elif isinstance(node, ast.IfExp):
+        if isinstance(node.test, ast.Attribute) and node.test.attr == "requires_grad":
+            yield "reads requires_grad"
+    elif isinstance(node, ast.BinOp):
+        if not isinstance(node.left, ast.Constant):
+            yield type(node.op).__name__.lower()
+    elif isinstance(node, ast.keyword):
+        if node.arg == "grad":
+            yield "an input without a gradient"
+    elif isinstance(node, ast.Assign):
+        if isinstance(node.targets[0], ast.Subscript):
+            yield "an entry is replaced"
+    elif isinstance(node, ast.FunctionDef) and not node.name.startswith("consumer"):
+        yield from _region(node)
+
+
+def _of_call(node: ast.Call) -> Iterator[str]:
+    if not isinstance(node.func, ast.Name):
+        return
+    yield "an input without a gradient" if node.func.id == "index" else node.func.id
+    if is_run(node):
+        yield from _call(node)
+
+
+def is_run(node: ast.AST) -> bool:
+    """Whether a node runs a region: `run(region, args, kwargs, consumer)`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "run"
+
+
+def region_name(call: ast.AST) -> str:
+    """The name of the function that a `run(...)` runs, perhaps as `Called(name)`."""
+    assert isinstance(call, ast.Call)
+    given = call.args[0]
+    if isinstance(given, ast.Call):
+        given = given.args[0]
+    return given.id if isinstance(given, ast.Name) else ""
+
+
+def _call(call: ast.AST) -> Iterator[str]:
+    assert isinstance(call, ast.Call)
+    arguments, keywords = call.args[1], call.args[2]
+    assert isinstance(arguments, ast.Tuple)
+    if any(isinstance(given, (ast.Tuple, ast.List, ast.Dict, ast.Call)) for given in arguments.elts):
+        yield "arguments in containers"
+    if any(isinstance(given, ast.Constant) for given in arguments.elts):
+        yield "arguments that are no tensors"
+    names = [node.id for node in ast.walk(arguments) if isinstance(node, ast.Name)]
+    if len(set(names)) < len(names):
+        yield "an argument is given twice"
+    if not names:
+        yield "no tensor among the arguments"
+    if isinstance(keywords, ast.Dict) and keywords.keys:
+        yield "keyword arguments"
+        yield from (
+            f"a keyword {key.value!r}"
+            for key in keywords.keys
+            if isinstance(key, ast.Constant) and str(key.value).isalpha() and key.value != "scale"
+        )
+
+
+def _region(region: ast.FunctionDef) -> Iterator[str]:
+    own = {argument.arg for argument in region.args.args}
+    bound = own | {name for node in ast.walk(region) for name in _bound(node)}
+    for node in ast.walk(region):
+        if is_run(node):
+            yield "nested regions"
+        if isinstance(node, ast.Name) and _TENSOR.fullmatch(node.id) and node.id not in bound:
+            yield "a parameter by closure" if node.id[0] == "w" else "a closure"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _in_place(node.func):
+            where = node.func.value
+            if isinstance(where, ast.Name) and where.id in own:
+                yield "an argument is changed in place"
+    last = region.body[-1]
+    if isinstance(last, ast.Return) and last.value is not None:
+        yield from _returned(last.value, own)
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+
+
+def _in_place(method: ast.Attribute) -> bool:
+    return method.attr.endswith("_") and not method.attr.endswith("__") and method.attr != "requires_grad_"
+
+
+def _returned(value: ast.expr, own: set[str]) -> Iterator[str]:
+    tensors = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+    if len(tensors) > 1:
+        yield "several outputs"
+    if any(isinstance(given, ast.Name) and given.id in own for given in _entries(value)):
+        yield "a region returns its argument"
+    if isinstance(value, (ast.List, ast.Dict)):
+        yield "outputs in a list or dict"
+    if isinstance(value, ast.Tuple) and len(value.elts) == 1:
+        yield "outputs in a tuple of one"
+    if any(isinstance(given, ast.Constant) for given in _entries(value)):
+        yield "outputs that are no tensors"
+    if not tensors:
+        yield "no tensor among the outputs"
+
+
+def _entries(value: ast.expr) -> Iterator[ast.expr]:
+    inside = value.elts if isinstance(value, (ast.Tuple, ast.List)) else ()
+    inside = value.values if isinstance(value, ast.Dict) else inside
+    if not inside:
+        yield value
+    for given in inside:
+        yield from _entries(given)
