@@ -69,8 +69,8 @@ def _returned_at_once(body: list[ast.stmt]) -> bool:
 
 def _rename_argument(node: ast.FunctionDef) -> None:
     """`def consumer(out): o = out` becomes `def consumer(o)`."""
-    first = node.body[0]
-    name = _bound(first)
+    first, *rest = node.body
+    name = _bound(first) if rest else None  # a body that has nothing else stays
     given = first.value if isinstance(first, ast.Assign) else None
     arguments = node.args.args
     if name and isinstance(given, ast.Name) and [argument.arg for argument in arguments] == [given.id]:
