@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ckpt_conformance.candidate import Candidate, Style
@@ -16,7 +16,7 @@ from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.report.bundle import Bundle, NoScriptError
 from ckpt_conformance.report.clean import one_line
 from ckpt_conformance.report.expression import expression
-from ckpt_conformance.report.shorter import plainer, shorter
+from ckpt_conformance.report.shorter import folded, plainer, shorter
 
 _CALLS: Final = {
     Style.FUNCTION: """\
@@ -70,6 +70,9 @@ _BACKWARDS: Final = {
     "none": "pass",
     "inputs": "loss.backward(inputs=wanted[: (len(wanted) + 1) // 2])",
     "grad": "seen |= dict(enumerate(torch.autograd.grad(loss, wanted, allow_unused=True)))",
+    "into": "loss.backward()",
+    "thread": "ThreadPoolExecutor(1).submit(loss.backward).result()",
+    "elsewhere": "loss.backward()",
     "second": "first = torch.autograd.grad(loss, wanted, create_graph=True, allow_unused=True); "
     "sum((torch.view_as_real(g.resolve_conj()) if g.is_complex() else g).double().square().sum()"
     " for g in first if g is not None and g.requires_grad).backward()",
@@ -102,6 +105,12 @@ look_at = lambda out: forms.append(repr(torch.utils._pytree.tree_map(form, out))
 run = lambda fn, args, kwargs, use: called(fn, args, kwargs, lambda out: (look_at(out), use(out))[1])
 """
 
+_NOTED: Final = """\
+called = run
+run = lambda *given: (lambda made: (note(made), made)[1])(called(*given))
+"""
+"""What consumers give is looked after where no region marks what it makes."""
+
 _ALIVE: Final = (
     'seen["storages alive"] = len({ref.cdata for refs in made for ref in refs if not ref.expired()})'
 )
@@ -109,9 +118,15 @@ _ALIVE: Final = (
 _MEASURES: Final = {
     "a leaf differs": 'seen |= {f"{name} at the end": leaf.detach() for name, leaf in leaves.items()}',
     "the generator is left elsewhere": 'seen["generator"] = torch.get_rng_state().sum()',
+    "a gradient is another tensor": 'seen["the same"] = [x.grad is g for x, g in zip(wanted, given)]',
     "hooks are called another number of times": 'seen["hooks called"] = sorted(heard)',
-    "the ambient state is left changed": 'seen["grad mode, dtype, autocast"] = torch.is_grad_enabled(),'
-    " torch.get_default_dtype(), torch.is_autocast_enabled(DEVICE)",
+    "the ambient state is left changed": """\
+seen["grad mode, dtype"] = torch.is_grad_enabled(), torch.get_default_dtype()
+seen["device"] = torch.get_default_device()
+seen["autocast, its cache"] = torch.is_autocast_enabled(DEVICE), torch.is_autocast_cache_enabled()
+seen["modes"] = torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
+seen["warning filters, cuDNN's benchmark, deterministic"] = (
+    len(warnings.filters), torch.backends.cudnn.benchmark, torch.are_deterministic_algorithms_enabled())""",
     "a version counter of a leaf moved": 'seen["versions"] = [leaf._version for leaf in leaves.values()]',
     "leaves are given attributes": 'seen["attributes"] = [vars(leaf) for leaf in leaves.values()]',
     "regions run too often": 'seen["runs of regions, which may differ"] = len(made)',
@@ -123,6 +138,31 @@ _AFTER_BACKWARD: Final = {
     "a region gives something else": 'seen["outputs"] = forms[:]',
     "requires_grad of the result differs": 'seen["result needs a gradient"] = result.requires_grad',
 }
+
+_ON_CUDA: Final = {
+    **_MEASURES,
+    "the generator is left elsewhere": 'seen["generators"] = torch.get_rng_state().sum(),'
+    " torch.cuda.get_rng_state().sum()",
+}
+
+_DETERMINISTIC: Final = """\
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+torch.use_deterministic_algorithms(True)
+"""
+
+_GIVEN: Final = """\
+given = [torch.zeros_like(leaf) for leaf in wanted]
+for leaf, gradient in zip(wanted, given): leaf.grad = gradient
+"""
+"""What a backward has to add to."""
+
+_ELSEWHERE: Final = """\
+here = look
+look = lambda run: ThreadPoolExecutor(1).submit(here, run).result()
+"""
+"""The whole step in another thread."""
+
+_HANGS: Final = "faulthandler.dump_traceback_later(10, exit=True)"
 
 _END: Final = """\
 def text(value):
@@ -157,20 +197,36 @@ def program_script(
     made = _target(bundle, candidate, target)
     source, used = _source(program, noting=found.aspect in _NOTING)
     parts = [
+        f"DEVICE = {device!r}",
+        _DETERMINISTIC if device == "cuda" else "",
         bundle.definitions(),
         *made,
         "\n".join(_used(source)),
         source,
         _CALLS[candidate.style],
-        _look(program, found, used),
+        _look(program, found, used, _ON_CUDA if device == "cuda" else _MEASURES),
+        _HANGS if found.aspect == "the program hangs" else "",
+        _ELSEWHERE if program.plan == "elsewhere" else "",
         _END,
     ]
     body = "\n".join(part.strip("\n") for part in parts if part.strip())
-    head = f'"""{_text(found.aspect)}: {_text(found.detail)}. Exit code 1 where it shows."""'
-    constant = f"DEVICE = {device!r}\n" if re.search(r"\bDEVICE\b", body) else ""
-    script = f"{head}\n{_imports(bundle, body)}\n{constant}{body}\n"
-    ast.parse(script)
-    return script
+    if body.count("DEVICE") == 1:
+        body = body.partition("\n")[2]
+    head = f'"""{_text(found.aspect)}: {_text(found.detail)}. {_shown(found)}."""'
+    return folded(f"{head}\n{_imports(bundle, body)}\n{body}\n", LINES)
+
+
+LINES: Final = 60
+"""The most lines of a script."""
+
+
+def _shown(found: Difference) -> str:
+    """What is to be seen of a difference."""
+    if found.aspect == "the program hangs":
+        return "Where it shows, exit code 1 after 10 s, with the stacks of the threads"
+    if found.aspect.startswith("the process dies"):
+        return "Where it shows, the process dies"
+    return "Exit code 1 where it shows"
 
 
 def _text(text: str) -> str:
@@ -188,19 +244,27 @@ def _target(bundle: Bundle, candidate: Candidate, target: str) -> list[str]:
         return [f"TARGET = {resolve}({target!r}).target"]
 
 
+_MODULES: Final = ("faulthandler", "gc", "os", "sys", "types", "warnings")
+
+_FROM: Final = {
+    "dataclass": "dataclasses",
+    "partial": "functools",
+    "ThreadPoolExecutor": "concurrent.futures",
+    "StorageWeakRef": "torch.multiprocessing.reductions",
+    "TorchFunctionMode": "torch.overrides",
+    "TorchDispatchMode": "torch.utils._python_dispatch",
+}
+"""Names that the parts of a script use, and where they come from."""
+
+
 def _imports(bundle: Bundle, body: str) -> str:
     """The import statements that the body needs."""
     bundled = [line for line in bundle.imports().splitlines() if line and line != "import torch"]
-    standard = ", ".join(name for name in ("gc", "sys", "types") if f"{name}." in body)
+    standard = ", ".join(name for name in _MODULES if f"{name}." in body)
     torchs = ["torch", *(["torch.nn.functional as F"] if "F." in body else [])]
-    lines = [f"import {standard}", f"import {', '.join(torchs)}", *bundled]
-    if "@dataclass" in body:
-        lines.insert(1, "from dataclasses import dataclass")
-    if "partial(" in body and not any(line.endswith("partial") for line in bundled):
-        lines.insert(1, "from functools import partial")
-    if "StorageWeakRef" in body:
-        lines.append("from torch.multiprocessing.reductions import StorageWeakRef")
-    return "\n".join(lines)
+    missing = [name for name in _FROM if not any(line.endswith(f" {name}") for line in bundled)]
+    named = [f"from {_FROM[name]} import {name}" for name in missing if re.search(rf"\b{name}\b", body)]
+    return "\n".join([f"import {standard}", f"import {', '.join(torchs)}", *named, *bundled])
 
 
 def _source(program: Program, *, noting: bool) -> tuple[str, list[str]]:
@@ -220,7 +284,7 @@ def _unparsed(node: ast.AST) -> str:
     return "\n".join(line for line in ast.unparse(node).splitlines() if line)
 
 
-def _look(program: Program, found: Difference, used: list[str]) -> str:
+def _look(program: Program, found: Difference, used: list[str], measures: Mapping[str, str]) -> str:
     forward = [f"result = step({', '.join(['leaves', 'run', *used])})"]
     forward += ['seen["result"] = result.detach().clone()']
     if program.autocast not in {"", "backward"}:
@@ -247,16 +311,20 @@ def _look(program: Program, found: Difference, used: list[str]) -> str:
             "    for leaf in wanted: leaf.grad = None",
         ]
     starts = ["seen, leaves = {}, setup()", *(_STARTS[name] for name in used)]
-    if any("wanted" in line for line in forward):
+    if any("wanted" in line for line in forward) or program.plan == "into":
         starts.append("wanted = [leaf for leaf in leaves.values() if leaf.requires_grad]")
+    if program.plan == "into":
+        starts += _GIVEN.splitlines()
     if "forms" in after:
         starts += _FORMS.splitlines()
+    if found.aspect in _NOTING and "note" not in used:
+        starts += [_STARTS["note"], *_NOTED.splitlines()]
     made = _LOOK.format(
         start=_lines(starts, 4),
         seed=SEED,
         forward=_lines(forward, 8),
         graded="(leaves | kept)" if "keep" in used else "leaves",
-        measure=_lines([_MEASURES.get(found.aspect, "")], 4),
+        measure=_lines(measures.get(found.aspect, "").splitlines(), 4),
     )
     return "\n".join(line for line in made.splitlines() if line.strip())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 
 
 def plainer(tree: ast.AST) -> ast.AST:
@@ -15,6 +16,34 @@ def shorter(tree: ast.Module) -> ast.Module:
     """The tree without names that are only returned, or that only rename an argument; changed in place."""
     made: ast.Module = ast.fix_missing_locations(_Shorter().visit(tree))
     return made
+
+
+def folded(source: str, limit: int, width: int = 110) -> str:
+    """The source with short statements side by side, from the end, until it has at most `limit` lines."""
+    lines = source.splitlines()
+    for first in reversed(_foldable(ast.parse(source))):
+        if len(lines) <= limit:
+            break
+        joined = f"{lines[first - 1]}; {lines[first].strip()}"
+        if len(joined) <= width:
+            lines[first - 1 : first + 1] = [joined]
+    return "\n".join(lines) + "\n"
+
+
+def _foldable(tree: ast.AST) -> list[int]:
+    """The lines whose statement is simple and has one right below it, in the same block."""
+    simple = (ast.Assign, ast.Expr, ast.AugAssign, ast.Return, ast.Import, ast.Delete)
+    found = []
+    for node in ast.walk(tree):
+        for part in ("body", "orelse", "finalbody"):
+            body = getattr(node, part, None)
+            for one, other in itertools.pairwise(body if isinstance(body, list) else []):
+                alone = all(
+                    isinstance(each, simple) and each.lineno == each.end_lineno for each in (one, other)
+                )
+                if alone and other.lineno == one.lineno + 1 and not isinstance(one, ast.Return):
+                    found.append(one.lineno)
+    return sorted(found)
 
 
 class _Plainer(ast.NodeTransformer):
@@ -34,6 +63,7 @@ class _Plainer(ast.NodeTransformer):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is None:  # a dataclass's field
+            node.annotation = ast.Name("object", ast.Load())
             return node
         return ast.Assign([node.target], node.value)
 
@@ -81,6 +111,8 @@ def _rename_argument(node: ast.FunctionDef) -> None:
 def _return_leaves(node: ast.FunctionDef) -> None:
     """`x = leaf(); return {'x': x}` becomes `return {'x': leaf()}`: no leaf is made of another one."""
     made = {_bound(statement): statement for statement in node.body[:-1]}
+    if len(made) < len(node.body) - 1:
+        return  # one is made of another
     last = node.body[-1]
     assert isinstance(last, ast.Return)
     assert isinstance(last.value, ast.Dict)

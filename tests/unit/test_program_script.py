@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import signal
+import subprocess
 import sys
 
 import pytest
 
 from ckpt_conformance.candidate import Candidate
+from ckpt_conformance.fuzz import prelude
+from ckpt_conformance.fuzz.hunt import hunt
 from ckpt_conformance.fuzz.oracle import Difference
 from ckpt_conformance.fuzz.program import PLANS, Program
+from ckpt_conformance.fuzz.worker import Worker
 from ckpt_conformance.report.program_script import program_script
+from ckpt_conformance.resolve import resolve
+
+
+def _defined_there(value):
+    return getattr(value, "__module__", "") == prelude.__name__
+
 
 _MODULE = '''
+import os, signal, time
 import torch
 
 def checkpoint(fn, *args, **kwargs):
@@ -31,6 +44,21 @@ def takes_its_tuple_apart(fn, *args, **kwargs):
     output = fn(*args, **kwargs)
     return [*output] if type(output) is tuple else output
 
+class KeepsResults:
+    kept = []
+
+    def checkpoint(self, fn, *args, **kwargs):
+        return fn(*args, **kwargs)
+
+    def discard_output_and_register_recompute(self, result):
+        self.kept.append(result)
+
+def hangs(fn, *args, **kwargs):
+    time.sleep(60)
+
+def dies(fn, *args, **kwargs):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
 def keeps(fn, *args, _kept=[], **kwargs):
     _kept.append(fn(*args, **kwargs))
     return _kept[-1]
@@ -45,7 +73,8 @@ def script(tmp_path, monkeypatch, capsys):
     def write_and_run(program, aspect, name="checkpoint"):
         found = Difference(aspect, "in this program")
         module = __import__("tenth_more")
-        candidate = Candidate.from_function(getattr(module, name), name=name)
+        make = Candidate.from_discarding if name == "KeepsResults" else Candidate.from_function
+        candidate = make(getattr(module, name), name=name)
         text = program_script(program, found, candidate, target=f"tenth_more:{name}")
         assert "ckpt_conformance" not in text
         assert text.count("\n") <= 60
@@ -98,6 +127,67 @@ def test_the_form_of_an_output_is_printed(script):
 def test_the_storages_that_stay_alive_are_counted(script, aspect):
     code, lines = script(_program(), aspect, "keeps")
     assert (code, lines) == (True, ["storages alive: 0 became 1", "reproduced"])
+
+
+def test_storages_that_no_region_marks_are_counted(script):
+    step = tuple(line for line in _program().step if "note" not in line)
+    unmarked = dataclasses.replace(_program(), step=step)
+    code, lines = script(unmarked, "memory stays alive", "KeepsResults")
+    assert (code, lines) == (True, ["storages alive: 0 became 1", "reproduced"])
+
+
+@pytest.mark.parametrize("name", [name for name, value in vars(prelude).items() if _defined_there(value)])
+def test_what_a_program_uses_of_the_prelude_is_there(script, name):
+    code, _ = script(_program(first=(f"used = {name}",)), "a result differs")
+    assert code is True
+
+
+def test_a_long_program_is_folded(script):
+    lines = tuple(f"v{number} = x.sin()" for number in range(60))
+    assert script(_program(first=lines), "a result differs")[0] is True
+
+
+def test_on_cuda_its_generator_is_looked_at():
+    found = Difference("the generator is left elsewhere", "its state differs")
+    text = program_script(
+        _program(), found, Candidate.from_function(print, name="print"), target="print", device="cuda"
+    )
+    compile(text, "script", "exec")
+    assert "torch.get_rng_state().sum(), torch.cuda.get_rng_state().sum()" in text
+    assert "torch.use_deterministic_algorithms(True)" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "aspect", "code", "told"),
+    [
+        ("hangs", "the program hangs", 1, "Timeout (0:00:01)!"),
+        ("dies", "the process dies by SIGSEGV", -signal.SIGSEGV, ""),
+    ],
+)
+def test_a_process_that_ends_or_does_not_is_seen(tmp_path, script, name, aspect, code, told):
+    module = __import__("tenth_more")
+    candidate = Candidate.from_function(getattr(module, name), name=name)
+    text = program_script(_program(), Difference(aspect, ""), candidate, target=f"tenth_more:{name}")
+    (tmp_path / "script.py").write_text(text.replace("dump_traceback_later(10", "dump_traceback_later(1"))
+    ran = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == code
+    assert told in ran.stderr
+
+
+def test_every_script_of_a_hunt_shows_its_difference(capsys):
+    candidate = resolve("torch-reentrant")
+    worker = Worker(lambda: candidate)
+    faults = hunt(worker, examples=60, start=7, seconds=60).faults()
+    worker.close()
+    assert len(faults) >= 3
+    for group in faults:
+        text = program_script(group.program, group.difference, candidate, target="torch-reentrant")
+        assert text.count("\n") <= 60
+        with pytest.raises(SystemExit) as ended:
+            exec(compile(text, "script", "exec"), {})
+        assert (ended.value.code, capsys.readouterr().out.splitlines()[-1]) == (True, "reproduced")
 
 
 def test_a_gradient_that_is_retained_is_printed(script):
