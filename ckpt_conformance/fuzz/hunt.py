@@ -20,8 +20,8 @@ from ckpt_conformance.fuzz.worker import Answer
 
 T = TypeVar("T")
 
-_CHOICES = st.binary(min_size=8, max_size=8)
-"""Eight choices, a byte each: a draw of its own for each would take longer than to run the program."""
+_CHOICES = st.binary(min_size=64, max_size=64)
+"""Choices, a byte each. A program takes 20 to 60; with a draw for each, they took longer than to run it."""
 
 
 @dataclass(slots=True)
