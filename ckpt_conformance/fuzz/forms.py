@@ -9,6 +9,7 @@ from typing import Any
 
 from ckpt_conformance.fuzz.traits import is_run, region_name
 
+_RENAMES = re.compile(r"\w+\.(sin\(\)|detach\(\)|view_as\(\w+\))")
 _TENSOR = re.compile(r"[a-z]\d+(_\d+)?|x|y|penalty")
 
 
@@ -114,7 +115,7 @@ def _constants_inside(call: ast.Call, region: ast.FunctionDef) -> None:
 
 
 def renamings(tree: ast.Module) -> list[Place]:
-    """Arguments and outputs to be taken for the first of them, and sines for what they are of, everywhere."""
+    """Arguments and outputs to be taken for the first of them, and sines and views for what they are of."""
     groups = [names for node in ast.walk(tree) for names in _exchangeable(node)]
     used = {node.id for node in _names(tree) if isinstance(node.ctx, ast.Load)}
     return [
@@ -131,7 +132,7 @@ def _exchangeable(node: ast.AST) -> Iterator[list[str]]:
         yield [argument.arg for argument in node.args.args]
     elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
         yield [found.id for found in node.targets[0].elts if isinstance(found, ast.Name)]
-    elif isinstance(node, ast.Assign) and re.fullmatch(r"\w+\.sin\(\)", ast.unparse(node.value)):
+    elif isinstance(node, ast.Assign) and _RENAMES.fullmatch(ast.unparse(node.value)):
         yield [*tensors_in(node.value), ast.unparse(node.targets[0])]
 
 
@@ -178,7 +179,7 @@ def _call_by_position(call: ast.Call, region: ast.FunctionDef) -> None:
 def _unpacked(call: ast.Call, region: ast.FunctionDef) -> bool:
     """Pass what a region takes out of one container; False where that is not all it does with it."""
     first, given = region.body[0], [node.id for node in _names(call.args[1])]
-    if len(region.args.args) != 1 or not isinstance(first, ast.Assign):
+    if len(region.args.args) != 1 or not isinstance(first, ast.Assign) or len(region.body) == 1:
         return False
     box = region.args.args[0].arg
     taken = [node.id for node in _names(first.targets[0]) if not node.id.startswith("_")]

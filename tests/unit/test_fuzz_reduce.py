@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import random
 
 import pytest
@@ -67,6 +69,16 @@ def test_nothing_comes_in_that_was_not_there():
         program = make_program(rng.choice)
         small = reduced(program, lambda found: rng.random() < 0.3 and _runs(found))
         assert traits(small) <= traits(program) | {word for edit in EDITS for word in edit.brings}
+
+
+def test_every_edit_leaves_source_where_a_region_does_nothing_but_unpack():
+    step = (
+        "def region1(box):", "    a1_0, = [box['x'], *box['more'][0]]",
+        "v8 = run(region1, ({'x': x0, 'more': [[], 3]},), {}, lambda out: out)", "result = x0",
+    )  # fmt: skip
+    program = dataclasses.replace(BIG, step=step)
+    made = [edit(program, place) for edit in EDITS for place in range(edit.places(program))]
+    assert all(ast.parse("\n".join(smaller.step)) for smaller in made if smaller)
 
 
 def test_it_stops_when_it_is_tired():
