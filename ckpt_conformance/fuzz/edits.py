@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ckpt_conformance.fuzz import forms
 from ckpt_conformance.fuzz.program import Program
-from ckpt_conformance.fuzz.traits import RANDOM
+from ckpt_conformance.fuzz.traits import RANDOM, is_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +106,24 @@ def _computes(value: ast.expr) -> bool:
     return not isinstance(value, (ast.Name, ast.Tuple, ast.List, ast.Dict, ast.Constant))
 
 
-_VIEWS = frozenset({
-    "reshape", "transpose", "split", "chunk", "narrow", "expand", "diagonal", "as_strided", "unfold", "real",
-    "imag", "view_as_real", "conj", "unsqueeze",
-})  # fmt: skip
-
-
 def _draws(value: ast.expr) -> bool:
     return _computes(value) and bool(forms.words_in(value) & RANDOM)
 
 
-def _views(value: ast.expr) -> bool:
-    return _computes(value) and (isinstance(value, ast.Subscript) or bool(forms.words_in(value) & _VIEWS))
+def _halves(tree: ast.Module) -> list[forms.Place]:
+    """Several views that are bound at once, to be one of them."""
+    return [
+        forms.Place(_one_view, node, target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and is_view(node.value)
+        for target in node.targets[0].elts
+        if forms.tensors_in(node.value)
+    ]
+
+
+def _one_view(node: ast.Assign, target: ast.expr) -> None:
+    name = forms.tensors_in(node.value)[0]
+    node.targets, node.value = [target], ast.parse(f"{name}.view_as({name})", mode="eval").body
 
 
 def _in_place(tree: ast.Module) -> list[forms.Place]:
@@ -215,7 +221,8 @@ EDITS = (
     _in_step("meet", _meetings),
     _in_step("expression", _expressions("{}.sin()", _computes)),
     _in_step("one draw", _expressions("F.dropout({}, 0.5)", _draws), frozenset({"dropout"})),
-    _in_step("one view", _expressions("{0}.view_as({0})", _views), frozenset({"view_as"})),
+    _in_step("one view", _expressions("{0}.view_as({0})", is_view), frozenset({"view_as"})),
+    _in_step("half", _halves, frozenset({"view_as"})),
     _in_step("one change", _in_place, frozenset({"add_"})),
     Edit("without a leaf", _leaves, _without_leaf),
     Edit("plain leaf", lambda program: len(program.setup), _plain_leaf),

@@ -89,7 +89,9 @@ def _following(found: str) -> frozenset[str]:
         return _AFTER_LOSS
     if found == "raises":
         return frozenset()
-    return frozenset({_VALUES, _LOST} if found == _VALUES else {found})
+    if found == _VALUES:
+        return frozenset({_VALUES, _LOST, "a version counter of a leaf moved"})
+    return frozenset({found, _VALUES} if found == "dies" else {found})
 
 
 def effect(difference: Difference) -> str:
@@ -98,7 +100,7 @@ def effect(difference: Difference) -> str:
     A wrong gradient moves a leaf and with it the next result, and what that draws from the generator.
     """
     aspect = difference.aspect
-    if aspect.endswith(" in its last bits"):
+    if " in its last bits" in aspect:
         return aspect
     if aspect.startswith(("a gradient differs: one is missing", "requires_grad of the result differs")):
         gained = difference.detail.endswith("expected none") or "[False" in difference.detail[:7]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from ckpt_conformance.fuzz.groups import Group, alike, enter
 from ckpt_conformance.fuzz.oracle import Difference
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.reduce import reduced
-from ckpt_conformance.fuzz.worker import Answer
+from ckpt_conformance.fuzz.worker import HANGS, Answer, Worker
 
 T = TypeVar("T")
 
@@ -143,7 +144,9 @@ def _shrunk(hunt: _Hunt, program: Program, found: Difference) -> Group:
         shown[smaller] = answer.difference
         return True
 
-    smallest = reduced(program, keeps, lambda: hunt.late() or time.monotonic() > deadline)
+    hurry = isinstance(hunt.ask, Worker) and found.aspect == HANGS
+    with hunt.ask.hurried() if hurry else contextlib.nullcontext():  # type: ignore[attr-defined]
+        smallest = reduced(program, keeps, lambda: hunt.late() or time.monotonic() > deadline)
     return Group(smallest, shown[smallest], aspects=Counter([found.aspect]))
 
 

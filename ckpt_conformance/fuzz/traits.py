@@ -11,7 +11,8 @@ from ckpt_conformance.fuzz.program import Program
 
 _PLUMBING = frozenset({
     "run", "note", "meet", "leaf", "index", "hear", "sin", "apply", "append", "cat", "mult", "add", "Box",
-    "manual_seed", "requires_grad", "nn", "functional", "KeyError", "grad",
+    "manual_seed", "requires_grad", "nn", "functional", "KeyError", "grad", "float32", "__enter__",
+    "__exit__", "range", "sum",
 })  # fmt: skip
 """Names that say nothing: the simplest program has most of them."""
 
@@ -19,6 +20,14 @@ _TENSOR = re.compile(r"[xvcwi]\d+")
 
 RANDOM = frozenset({"dropout", "rand_like", "alpha_dropout", "rrelu", "rand"})
 """Operations that draw from a generator."""
+
+
+_WAVERING = frozenset({"wavering", "wavers"})
+_WAVERING_WORDS = _WAVERING | {
+    "autograd", "backward", "clear", "detach", "double", "equal", "exp", "get_rng_state", "isinstance", "len",
+    "requires_grad_", "set_rng_state",
+}  # fmt: skip
+"""What is written around a region whose second run differs; see `wavering`."""
 
 
 @lru_cache(maxsize=256)
@@ -30,6 +39,8 @@ def traits(program: Program) -> frozenset[str]:
     """
     lines = (*program.setup, *program.step)
     found = {word for node in ast.walk(ast.parse("\n".join(lines))) for word in _of(node)}
+    if _WAVERING & found:
+        found = found - _WAVERING_WORDS | {"a second run that differs"}
     if program.plan != "once":
         found.add(f"backward: {program.plan}")
     if program.autocast:
@@ -40,8 +51,11 @@ def traits(program: Program) -> frozenset[str]:
 def _of(node: ast.AST) -> Iterator[str]:
     """What one node says: names that are not the program's own, and how regions are run."""
     if isinstance(node, ast.Attribute):
-        if not (isinstance(node.value, ast.Name) and node.value.id == "box"):
+        of = node.value.id if isinstance(node.value, ast.Name) else ""
+        if of != "box":
             yield node.attr
+        if node.attr == "apply":
+            yield of  # a custom function
     elif isinstance(node, ast.Call):
         yield from _of_call(node)
     elif isinstance(node, ast.IfExp):
@@ -106,7 +120,11 @@ def _call(call: ast.AST) -> Iterator[str]:
 
 def _region(region: ast.FunctionDef) -> Iterator[str]:
     own = {argument.arg for argument in region.args.args}
-    bound = own | {name for node in ast.walk(region) for name in _bound(node)}
+    for statement in region.body:
+        own |= _views_of(statement, own)
+    bound = {argument.arg for argument in region.args.args} | {
+        name for node in ast.walk(region) for name in _bound(node)
+    }
     for node in ast.walk(region):
         if is_run(node):
             yield "nested regions"
@@ -119,6 +137,30 @@ def _region(region: ast.FunctionDef) -> Iterator[str]:
     last = region.body[-1]
     if isinstance(last, ast.Return) and last.value is not None:
         yield from _returned(last.value, own)
+
+
+VIEWS = frozenset({
+    "reshape", "transpose", "split", "chunk", "narrow", "expand", "diagonal", "as_strided", "unfold", "real",
+    "imag", "view_as_real", "conj", "unsqueeze", "view_as", "detach",
+})  # fmt: skip
+"""Operations that give views of a tensor."""
+
+
+def is_view(value: ast.expr) -> bool:
+    """Whether an expression gives a view, by its outermost operation."""
+    if isinstance(value, ast.Call):
+        value = value.func
+    if isinstance(value, ast.Subscript):
+        return True
+    return isinstance(value, ast.Attribute) and value.attr in VIEWS
+
+
+def _views_of(node: ast.stmt, own: set[str]) -> set[str]:
+    """The names that a statement binds to one of `own`, or to a view of it."""
+    if not isinstance(node, ast.Assign) or not (is_view(node.value) or isinstance(node.value, ast.Name)):
+        return set()
+    of = {found.id for found in ast.walk(node.value) if isinstance(found, ast.Name)}
+    return {name for target in node.targets for each in ast.walk(target) for name in _bound(each) if of & own}
 
 
 def _bound(node: ast.AST) -> Iterator[str]:

@@ -11,7 +11,7 @@ import resource
 import select
 import signal
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import torch
@@ -19,11 +19,18 @@ import torch
 from ckpt_conformance.candidate import PLAIN, Candidate
 from ckpt_conformance.fuzz import prelude
 from ckpt_conformance.fuzz.execute import execute
+from ckpt_conformance.fuzz.grammar import make_program
 from ckpt_conformance.fuzz.oracle import Difference, difference, valid
 from ckpt_conformance.fuzz.program import Program
 
 SECONDS = 10.0
 """How long one program may take before it counts as hung."""
+
+HANGS = "the program hangs"
+"""The aspect of a program that gives no answer."""
+
+_STARTING = 60.0
+"""How long a child may take until it is ready: to make a CUDA context takes seconds."""
 
 MOST_BYTES = 8 << 30
 """How much memory a child may ask for on the CPU: a program needs a few kilobytes."""
@@ -93,6 +100,17 @@ class Worker:
         os.close(theirs)
         os.close(ours)
         self._answers = os.fdopen(answers, "rb", buffering=0)
+        if select.select([self._answers], [], [], _STARTING)[0]:
+            self._answers.readline()
+
+    @contextlib.contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Let programs count as hung sooner, for as long as many are asked that may."""
+        seconds, self._seconds = self._seconds, self._seconds / 5
+        try:
+            yield
+        finally:
+            self._seconds = seconds
 
     def _bury(self, *, hung: bool) -> Difference:
         assert self._child is not None
@@ -100,7 +118,7 @@ class Worker:
             os.kill(self._child, signal.SIGKILL)
         status = self._end()
         if hung:
-            return Difference("the program hangs", f"no answer in {self._seconds:g} s")
+            return Difference(HANGS, f"no answer in {self._seconds:g} s")
         code = os.waitstatus_to_exitcode(status)
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         return Difference(f"the process dies {how}", f"the process died {how}")
@@ -145,6 +163,8 @@ def _serve(make: Callable[[], Candidate], device: str, requests: int, answers: i
     try:
         _prepare(device)
         candidate = make()
+        execute(make_program(lambda options: options[0]), PLAIN)
+        os.write(answers, b"ready\n")
         gc.freeze()  # what is there by now no program can make garbage: do not walk it again and again
         with os.fdopen(requests, "rb") as lines:
             for line in lines:

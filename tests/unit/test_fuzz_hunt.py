@@ -82,15 +82,15 @@ def test_a_program_that_takes_the_process_with_it_is_a_difference(ask, effect, a
 
 
 @pytest.mark.parametrize(
-    ("effect", "aspect"),
+    ("effect", "aspect", "seconds"),
     [
-        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "the process dies by SIGSEGV"),
-        (lambda: time.sleep(60), "the program hangs"),
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "the process dies by SIGSEGV", 10.0),
+        (lambda: time.sleep(60), "the program hangs", 0.3),
     ],
 )
-def test_a_program_that_takes_the_process_with_it_is_shrunk(ask, effect, aspect, monkeypatch):
+def test_a_program_that_takes_the_process_with_it_is_shrunk(ask, effect, aspect, seconds, monkeypatch):
     monkeypatch.setattr(hunting, "SHRINKING", 3.0)  # each try of a program that hangs takes its whole time
-    worker, differing = ask(_on_dropout(effect), seconds=0.2), []
+    worker, differing = ask(_on_dropout(effect), seconds=seconds), []
 
     def asking(program):
         answer = worker(program)
