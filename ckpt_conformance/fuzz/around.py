@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from ckpt_conformance.fuzz.values import Scope, Value
+from ckpt_conformance.fuzz.wavering import WAVERS
 
 Change: TypeAlias = Literal["nothing", "input", "argument", "output", "inside"]
 """Which tensor a program changes in place although a graph may have saved it."""
@@ -53,6 +54,27 @@ def silent_region(scope: Scope) -> None:
     ]
 
 
+def caching_region(scope: Scope) -> None:
+    """A region that leaves a tensor in its closure, as modules with a cache do, with a backward of its own.
+
+    Without one, a region on saved-tensor hooks holds itself; the backward has to end that.
+    """
+    given = _given(scope)
+    if given is None or not scope.choose((False,) * 19 + (True,)):
+        return
+    scope.features.add("caches-a-tensor")
+    scope.lines += [
+        "stash = {}",
+        "def caching(x):",
+        "    y = x.sin()",
+        "    stash['y'] = y",
+        "    note(y)",
+        "    return y.exp()",
+        f"start = {given}.detach().requires_grad_()",
+        "run(caching, (start,), {}, meet).sum().backward()",
+    ]
+
+
 def _given(scope: Scope) -> str | None:
     return next((value.name for value in scope.values if value.real), None)
 
@@ -74,8 +96,11 @@ def heard_leaves(scope: Scope) -> tuple[list[str], list[str]]:
 
 
 def anomaly(scope: Scope) -> tuple[list[str], list[str]]:
-    """Anomaly detection around the forward; what a region leaves of it is heard."""
-    if not scope.choose((False,) * 23 + (True,)):
+    """Anomaly detection around the forward; what a region leaves of it is heard.
+
+    A backward that fails under it is told in warnings.
+    """
+    if WAVERS in scope.features or not scope.choose((False,) * 23 + (True,)):
         return [], []
     scope.features.add("anomaly-detection")
     return (

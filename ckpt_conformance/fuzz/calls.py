@@ -98,7 +98,7 @@ def _generator(scope: Scope, given: Sequence[str], arguments: list[Value]) -> tu
     """A generator of the caller's, from which the region draws."""
     first, name = arguments[0], scope.leaves.name("g")
     scope.lines.append(f"{name} = torch.Generator(DEVICE).manual_seed(5)")
-    drawn = f"torch.rand({first.shape}, generator=generator, device=DEVICE)"
+    drawn = f"torch.rand({first.shape}, generator=generator, device=DEVICE, dtype=torch.float32)"
     lines = [f"{first.name} = {first.name} * {drawn}"] if first.real else []
     return f"{_names(arguments)}, generator", f"({', '.join(given)}, {name}), {{}}", lines
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ckpt_conformance.fuzz import around
+from ckpt_conformance.fuzz import around, blocks, modes, wavering
 from ckpt_conformance.fuzz.calls import Call, make_call, pack
 from ckpt_conformance.fuzz.operations import OPERATIONS, SAVING
 from ckpt_conformance.fuzz.plain_operations import VIEWS, Operation
 from ckpt_conformance.fuzz.program import PLANS, Autocast, Plan, Program
 from ckpt_conformance.fuzz.values import Choose, Leaves, Scope, Shape, Value
 
-SHAPES: tuple[Shape, ...] = ((4, 6), (6, 4), (2, 4, 6), (4, 4))
+SHAPES: tuple[Shape, ...] = ((4, 6), (2, 4, 6), (6, 4), (4, 4), (2, 6, 4))
 """The inputs' shapes: small, of even extents, so that most operations find a value that fits."""
 
-INPUTS = ("leaf", "leaf", "leaf", "frozen", "index", "complex", "double", "transposed", "offset")
+INPUTS = (
+    "leaf", "leaf", "leaf", "frozen", "index", "complex", "double", "transposed", "offset", "rowless"
+)  # fmt: skip
 _AUTOCASTS: tuple[Autocast, ...] = (*("",) * 8, "bfloat16", "bfloat16", "float16", "backward")
 DEEPEST = 3
 """How deep regions may nest."""
 
 _CONSUMER: Mapping[str, Operation] = {**SAVING, **VIEWS}
-_OFTEN = ("linear", "linear", "linear", "reads-requires-grad")
-_IN_REGIONS = (*OPERATIONS, *_OFTEN, "region", "region", "inner-backward")
+_OFTEN = (
+    "linear", "linear", "reads-requires-grad", "asks-who-needs-a-gradient", "conv", "attention", "noise",
+    "as-real", "conjugate", "real-part", "add-in-place", "scale-in-place", "relu-in-place", "view-in-place",
+    "count",
+)  # fmt: skip
+"""What fits seldom, or tells much, is tried more often."""
+_IN_REGIONS = (*OPERATIONS, *_OFTEN, "region", "region", "region", "region", "inner-backward")
 
 
 def make_program(choose: Choose) -> Program:
@@ -31,6 +38,9 @@ def make_program(choose: Choose) -> Program:
     scope = Scope(choose, leaves)
     scope.values = [_input(scope) for _ in range(choose((1, 2, 3)))]
     leaves.change = choose(around.CHANGES)
+    modes.choose_mode(scope)
+    wavering.begin(scope)
+    around.caching_region(scope)
     around.planned_error(scope)
     around.silent_region(scope)
     results = [_run_region(scope, level=1) for _ in range(choose((1, 1, 1, 2)))]
@@ -38,10 +48,11 @@ def make_program(choose: Choose) -> Program:
     result = f"torch.cat([{', '.join(made)}])" if len(made) > 1 and choose((False, True)) else made[-1]
     plan, autocast = _plan(scope), _autocast(scope)
     begin, end = _around(scope, autocast)
+    lines = modes.within(scope, [*scope.lines, f"result = {result}"])
     return Program(
         setup=tuple(leaves.lines),
         leaves=tuple(leaves.names),
-        step=(*begin, *scope.lines, f"result = {result}", *end),
+        step=(*begin, *lines, *wavering.end(scope), *end),
         plan=plan,
         autocast=autocast,
         depth=max(depth for _, depth in results),
@@ -76,6 +87,8 @@ def _input(scope: Scope) -> Value:
     leaves.features.add(f"input-{kind}")
     if kind == "index":
         return leaves.index(shape[:2], below=6)
+    if kind == "rowless":
+        shape = (0, shape[-1])
     if kind == "transposed":
         leaf = leaves.leaf("x", shape)
         turned = (*shape[:-2], shape[-1], shape[-2])
@@ -95,22 +108,42 @@ def _run_region(scope: Scope, level: int) -> tuple[Value, int]:
     for value in inputs:
         value.fresh = False  # a later run of the region has to see it as it is
     body = scope.inner(call.arguments)
+    module = scope.choose((False,) * 9 + (True,))
     _capture(scope, body)
+    modes.notice(body)
+    for _ in range(scope.choose((1, 2)) if module else 0):
+        blocks.use(body)
     _change_argument(body, call, level)
     depth = _body(body, level)
     outputs = _outputs(body)
     packed, unpack = pack(scope, outputs, number)
     noted = ", ".join(value.name for value in body.values if value.name.startswith("v"))
-    _define(
-        scope,
-        f"region{number}({call.signature})",
-        [*call.lines, *body.lines, f"note({noted})", f"return {packed}"],
-    )
-    region = f"Called(region{number})" if scope.choose((False,) * 7 + (True,)) else f"region{number}"
-    result = _consumer(scope, outputs, number, unpack, f"{region}, {call.given}", top=level == 1)
+    ends = [f"note({noted})", f"return {packed}"]
+    signature = f"self, {call.signature}" if module else call.signature
+    _define(scope, f"region{number}({signature.rstrip(', ')})", [*call.lines, *body.lines, *ends])
+    region = _callable(scope, number, module=module)
+    given = _in_turns(scope, call, inputs, module=module)
+    result = _consumer(scope, outputs, number, unpack, f"{region}, {given}", top=level == 1)
+    if module and level == 1:
+        blocks.look(scope, region)
     if level == 1 and scope.leaves.change == "input" and inputs[0].real:
         around.change(scope, inputs[0])
     return result, depth
+
+
+def _callable(scope: Scope, number: str, *, module: bool) -> str:
+    """The region as it is passed: a function, a module, or a callable that is neither."""
+    if module:
+        return blocks.make(scope, number)
+    return f"Called(region{number})" if scope.choose((False,) * 7 + (True,)) else f"region{number}"
+
+
+def _in_turns(scope: Scope, call: Call, inputs: Sequence[Value], *, module: bool) -> str:
+    """The arguments; those of a module with a state, which is run in a loop, change from turn to turn."""
+    if not (module and call.kind == "positional" and len(inputs) == 2 and inputs[1].real):
+        return call.given
+    scope.features.add("module-in-turns")
+    return f"({inputs[0].name}, {inputs[1].name} * turn), {{}}"
 
 
 def _change_argument(body: Scope, call: Call, level: int) -> None:
@@ -225,17 +258,25 @@ def _consumer(
     if top and scope.leaves.change == "output" and given.real and outputs[0].own:
         around.change(body, given)
     _define(scope, f"consumer{number}(out)", [unpack, *body.lines, "return met"])
-    return _run(scope, f"run({call}, consumer{number})", size)
+    return _run(scope, f"run({call}, consumer{number})", size, top=top)
 
 
-def _run(scope: Scope, expression: str, size: int) -> Value:
-    """Bind what the consumer of a region returns, perhaps under no_grad."""
-    if scope.choose((True,) * 11 + (False,)):
+def _run(scope: Scope, expression: str, size: int, *, top: bool) -> Value:
+    """Bind what the consumer of a region returns, perhaps of several runs, or without gradients."""
+    turns = 3 if "* turn)" in expression else scope.choose((1,) * 58 + (3, 60 if top else 2))
+    if turns > 1:
+        scope.features.add("runs-in-a-loop")
+        expression = f"sum({expression} for turn in range({turns}))"
+    within = scope.choose(("",) * 22 + ("no_grad", "no_grad", "inference_mode"))
+    if not within:
         return scope.bind(expression, (size,), "double", fresh=False)
-    scope.features.add("region-under-no-grad")
-    scope.lines.append("with torch.no_grad():")
+    scope.features.add(f"region-under-{within.replace('_', '-')}")
+    scope.lines.append(f"with torch.{within}():")
     result = scope.bind(expression, (size,), "double", fresh=False, grad=False)
     scope.indent()
+    if within == "inference_mode":
+        scope.values.remove(result)
+        return scope.bind(f"{result.name}.clone()", (size,), "double", grad=False)
     return result
 
 

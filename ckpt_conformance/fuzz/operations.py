@@ -11,7 +11,7 @@ from ckpt_conformance.fuzz.values import Kind, Scope
 
 
 def _matrix(template: str, scope: Scope) -> bool:
-    value = scope.pick(lambda found: found.kind == "float" and len(found.shape) >= 2)
+    value = scope.pick(lambda found: found.kind == "float" and len(found.shape) >= 2, rowless=True)
     if value is None:
         return False
     value.fresh = False
@@ -132,7 +132,7 @@ def _no_grad(scope: Scope) -> bool:
     if value is None:
         return False
     scope.lines.append("with torch.no_grad():")
-    scope.bind(f"{value.name} * 2", value.shape, value.kind, grad=False)
+    scope.bind(f"{value.name}.sin()", value.shape, value.kind, grad=False)
     scope.indent()
     return True
 
@@ -183,11 +183,23 @@ def _constant(scope: Scope) -> bool:
 
 
 def _reads_requires_grad(scope: Scope) -> bool:
-    """Whether an argument needs a gradient, as functions with a fast path ask."""
-    value = scope.pick(lambda found: found.kind in FLOATING and found.name.startswith("a"))
-    if value is None:
+    """A factor that says whether an argument needs a gradient, as functions with a fast path ask."""
+    asked = scope.pick(lambda found: found.kind in FLOATING and found.name.startswith("a"))
+    value = scope.pick(lambda found: found.kind in FLOATING)
+    if asked is None or value is None:
         return False
-    scope.bind(f"{value.name} * (2 if {value.name}.requires_grad else 1)", value.shape, value.kind)
+    value.fresh = False
+    scope.bind(f"({value.name} * (2 if {asked.name}.requires_grad else 1)).sin()", value.shape, value.kind)
+    return True
+
+
+def _asks(scope: Scope) -> bool:
+    """A custom function whose backward asks whether an argument of the region needs a gradient."""
+    asked = scope.pick(lambda found: found.kind == "float" and found.name.startswith("a"))
+    value = scope.pick(lambda found: found.kind == "float" and found is not asked)
+    if asked is None or value is None:
+        return False
+    scope.bind(f"Asks.apply({value.name}, {asked.name})", value.shape, grad=value.grad)
     return True
 
 
@@ -269,8 +281,9 @@ OPERATIONS: Mapping[str, Operation] = {
     "total": _total,
     "parameter-view": _parameter_view,
     "knows-a-constant": _constant,
-    "reads-grad-mode": partial(elementwise, "{} * (2 if torch.is_grad_enabled() else 1)", saves=False),
+    "reads-grad-mode": partial(elementwise, "({} * (2 if torch.is_grad_enabled() else 1)).sin()"),
     "reads-requires-grad": _reads_requires_grad,
+    "asks-who-needs-a-gradient": _asks,
     "other-checkpoint": partial(elementwise, "other_checkpoint({})"),
     **JOINING,
     **VIEWS,

@@ -26,7 +26,7 @@ def elementwise(
         fresh: Whether the new value may be changed in place.
         real: Whether complex values do not fit.
     """
-    value = scope.pick(lambda found: found.real if real else found.kind in FLOATING)
+    value = scope.pick(lambda found: found.real if real else found.kind in FLOATING, rowless=True)
     if value is None:
         return False
     if saves:
@@ -37,10 +37,10 @@ def elementwise(
 
 def binary(template: str, scope: Scope) -> bool:
     """Bind what an expression of two values of one form gives."""
-    first = scope.pick(lambda found: found.kind in FLOATING)
+    first = scope.pick(lambda found: found.kind in FLOATING, rowless=True)
     if first is None:
         return False
-    second = scope.pick(lambda found: (found.shape, found.kind) == (first.shape, first.kind))
+    second = scope.pick(lambda found: (found.shape, found.kind) == (first.shape, first.kind), rowless=True)
     assert second is not None
     first.fresh = second.fresh = False
     scope.bind(template.format(first.name, second.name), first.shape, first.kind)
@@ -59,6 +59,15 @@ def _view(make: Callable[[Value], tuple[str, tuple[int, ...]] | None], scope: Sc
 
 def _reshape(value: Value) -> tuple[str, tuple[int, ...]] | None:
     return (f"{value.name}.reshape(-1)", (value.size,)) if len(value.shape) > 1 else None
+
+
+def _permute(value: Value) -> tuple[str, tuple[int, ...]] | None:
+    fits = len(value.shape) == 3
+    return (f"{value.name}.permute(2, 0, 1)", (value.shape[2], *value.shape[:2])) if fits else None
+
+
+def _unbind(value: Value) -> tuple[str, tuple[int, ...]] | None:
+    return (f"{value.name}.unbind(-1)[0]", value.shape[:-1]) if len(value.shape) > 1 else None
 
 
 def _fold(value: Value) -> tuple[str, tuple[int, ...]] | None:
@@ -126,7 +135,7 @@ VIEWS: Mapping[str, Operation] = {
     for name, make in {
         "reshape": _reshape, "fold": _fold, "transpose": _transpose, "split": _split, "narrow": _narrow,
         "expand": _expand, "diagonal": _diagonal, "select": _select, "windows": _windows, "unfold": _unfold,
-        "steps": _steps,
+        "steps": _steps, "permute": _permute, "unbind": _unbind,
     }.items()
 }  # fmt: skip
 """Operations that give views of a value."""

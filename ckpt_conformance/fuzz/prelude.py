@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 DEVICE = "cpu"
 """Where leaves are made."""
@@ -34,8 +36,8 @@ def meet(*tensors: Tensor) -> Tensor:
 
 
 def other_checkpoint(x: Tensor) -> Tensor:
-    """sin, checkpointed by torch."""
-    y: Tensor = torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False)
+    """exp(sin), checkpointed by torch: a plain call would save two tensors, and it saves one."""
+    y: Tensor = torch.utils.checkpoint.checkpoint(lambda given: given.sin().exp(), x, use_reentrant=False)
     return y
 
 
@@ -58,6 +60,43 @@ class Box:
     more: Any
 
 
+class Block(torch.nn.Module):
+    """A region as a module: with a tied weight, a batch norm, a buffer, and hooks that set a factor."""
+
+    def __init__(self, fn: Callable[..., Any], weight: Any, buffer: Tensor, mean: Tensor) -> None:
+        super().__init__()
+        self.fn, self.factor = fn, 1
+        self.first, self.second = torch.nn.Module(), torch.nn.Module()
+        self.first.weight = self.second.weight = weight
+        self.norm = torch.nn.BatchNorm1d(2, affine=False, device=DEVICE, dtype=torch.float32)
+        self.norm.running_mean = mean
+        self.register_buffer("buffer", buffer)
+        self.register_forward_pre_hook(lambda block, _args: setattr(block, "factor", 2))
+        self.register_forward_hook(lambda block, _args, _output: setattr(block, "factor", 1))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the region, which is given the module."""
+        return self.fn(self, *args, **kwargs)
+
+
+class Doubles(TorchFunctionMode):
+    """A mode in which `Tensor.sin` gives twice the sine."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the function."""
+        made = func(*args, **(kwargs or {}))
+        return made * 2 if func is torch.Tensor.sin else made
+
+
+class DoublesBelow(TorchDispatchMode):
+    """A mode in which the operation `sin` gives twice the sine, below autograd."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the operation."""
+        made = func(*args, **(kwargs or {}))
+        return made * 2 if func is torch.ops.aten.sin.default else made
+
+
 class Knows(torch.autograd.Function):
     """2 x; its gradient is right where the constant that it saved comes back as the same object."""
 
@@ -72,6 +111,22 @@ class Knows(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         """2 gradient."""
         return gradient * (2 if id(ctx.saved_tensors[0]) == ctx.number else 3), None
+
+
+class Asks(torch.autograd.Function):
+    """x, whose gradient depends on whether `other` needs one."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, other: Tensor) -> Tensor:
+        """Copy x."""
+        ctx.shape = other.shape
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient, three times as large where `other` needs one."""
+        factor = 3 if ctx.needs_input_grad[1] else 1
+        return gradient * factor, gradient.new_zeros(ctx.shape)
 
 
 class SaveViews(torch.autograd.Function):

@@ -14,12 +14,14 @@ import torch
 from ckpt_conformance.fuzz import prelude
 
 Plan: TypeAlias = Literal[
-    "once", "twice", "half", "grad", "micro", "steps", "inputs", "second", "spent", "none"
+    "once", "twice", "half", "grad", "micro", "steps", "inputs", "second", "spent", "none", "into", "thread",
+    "elsewhere",
 ]  # fmt: skip
 """How the backward goes: one backward; the same one twice with retain_graph; from one half of the result
 only; torch.autograd.grad; two forwards before one backward; two steps with an optimizer; backward with
 inputs; a second derivative; a second backward over a graph that the first one freed, which is an error; no
-backward at all."""
+backward at all; into gradients that are there already, and must stay the same tensors; in another thread than
+the forward; the whole step in another thread."""
 
 FILE = "<program>"
 """What programs' source is compiled as the file of."""

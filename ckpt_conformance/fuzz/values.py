@@ -50,6 +50,11 @@ class Value:
         return self.kind in {"float", "double"}
 
     @property
+    def empty(self) -> bool:
+        """Whether it has no rows."""
+        return 0 in self.shape
+
+    @property
     def size(self) -> int:
         """The number of elements."""
         count = 1
@@ -81,9 +86,18 @@ class Scope:
         self.values.append(value)
         return value
 
-    def pick(self, fits: Callable[[Value], bool]) -> Value | None:
-        """One of the values that fit, the newest being the simplest choice; None where none does."""
-        options = [value for value in reversed(self.values) if value.size <= LARGEST and fits(value)]
+    def pick(self, fits: Callable[[Value], bool], *, rowless: bool = False) -> Value | None:
+        """One of the values that fit, the newest being the simplest choice; None where none does.
+
+        Args:
+            fits: Whether a value fits.
+            rowless: Whether a value without rows may.
+        """
+        options = [
+            value
+            for value in reversed(self.values)
+            if value.size <= LARGEST and (rowless or not value.empty) and fits(value)
+        ]
         return self.choose(options) if options else None
 
     def indent(self, lines: int = 1) -> None:
@@ -105,6 +119,7 @@ class Leaves:
     features: set[str] = field(default_factory=set)
     numbers: Iterator[int] = field(default_factory=itertools.count)
     change: str = "nothing"
+    mode: str = ""
 
     def name(self, prefix: str) -> str:
         """A name that is not in use."""
