@@ -52,4 +52,7 @@ def _swept(
 
 
 def _simpler(smaller: Program, program: Program, brings: frozenset[str]) -> bool:
-    return smaller != program and traits(smaller) <= traits(program) | brings
+    try:
+        return smaller != program and traits(smaller) <= traits(program) | brings
+    except SyntaxError:  # it has emptied a block
+        return False
