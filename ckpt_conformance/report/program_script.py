@@ -271,13 +271,26 @@ def _source(program: Program, *, noting: bool) -> tuple[str, list[str]]:
     """The program without what its script has no use for, and which of the helpers it calls."""
     source = program.source()
     if not noting:
-        source = re.sub(r"^ +note\(.*\)\n", "", source, flags=re.MULTILINE)
+        source = ast.unparse(_Unnoted().visit(ast.parse(source)))
     used = [name for name in _STARTS if re.search(rf"\b{name}\(", source)]
     tree = shorter(ast.parse(source))
     step = tree.body[1]
     assert isinstance(step, ast.FunctionDef)
     step.args.args = [argument for argument in step.args.args if argument.arg in {"leaves", "run", *used}]
     return _unparsed(tree), used
+
+
+class _Unnoted(ast.NodeTransformer):
+    """Leaves out the lines that mark what a region made."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if getattr(node, "body", None) == []:
+            node.body = [ast.Pass()]  # type: ignore[attr-defined]
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if ast.unparse(node).startswith("note(") else node
 
 
 def _unparsed(node: ast.AST) -> str:
@@ -291,7 +304,8 @@ def _look(program: Program, found: Difference, used: list[str], measures: Mappin
         forward[0] = f"with torch.autocast(DEVICE, dtype=torch.{program.autocast}): {forward[0]}"
     if program.plan == "micro":
         forward.insert(1, forward[0].replace("result =", "result = result +"))
-    loss = "loss = (result * torch.linspace(0.5, 1.5, result.numel(), device=DEVICE, dtype=result.dtype))"
+    weights = "torch.linspace(0.5, 1.5, result.numel(), device=DEVICE, dtype=result.dtype)"
+    loss = f"loss = (result.flatten() * {weights})"
     half = "[: (result.numel() + 1) // 2]" if program.plan == "half" else ""
     backward = [f"{loss}{half}.sum()", f"if loss.requires_grad: {_BACKWARDS[program.plan]}"]
     if program.autocast == "backward":

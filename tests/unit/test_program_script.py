@@ -103,6 +103,11 @@ def test_every_plan_of_backward_has_a_script_that_shows_the_difference(script, p
     assert lines[0].startswith("result: torch.float64 [")
 
 
+def test_a_region_that_does_nothing_but_mark_what_it_made_stays(script):
+    nothing = ("def silent(x):", "    note(x)", "run(silent, (x,), {}, lambda out: out)")
+    assert script(_program(first=nothing), "a result differs", "right") == (False, ["not reproduced"])
+
+
 @pytest.mark.parametrize("autocast", ["", "float16", "backward"])
 def test_a_script_says_that_nothing_differs(script, autocast):
     assert script(_program(autocast=autocast), "a result differs", "right") == (False, ["not reproduced"])
