@@ -63,6 +63,16 @@ class Group:
             return True
         return bool(own) and own == found and {effect(difference), effect(self.difference)} <= _COMPUTES
 
+    def is_again(self, other: Group) -> bool:
+        """Whether another group, whose program is shrunk too, shows this one's fault.
+
+        What kills the process raises errors about storages elsewhere: both come of memory that is gone.
+        """
+        if self.explains(other.program, other.difference):
+            return True
+        kinds = effect(self.difference), effect(other.difference)
+        return other.difference.fault and kinds == ("dies", "raises") and set() < self.cause <= other.cause
+
     def count_in(self, difference: Difference) -> None:
         """Count one more program."""
         self.count += 1
@@ -133,10 +143,10 @@ def same_error(one: Difference, other: Difference) -> bool:
 def enter(groups: list[Group], group: Group) -> None:
     """Add a group; one that is a known one again is counted there, and shows it if it needs less."""
     for known in groups:
-        if known.explains(group.program, group.difference):
+        if known.is_again(group):
             known.absorb(group)
             return
-    explained = [known for known in groups if group.explains(known.program, known.difference)]
+    explained = [known for known in groups if group.is_again(known)]
     for known in explained:
         group.absorb(known)
     place = groups.index(explained[0]) if explained else len(groups)

@@ -70,6 +70,13 @@ def test_a_computation_that_goes_wrong_for_one_reason_may_die_too():
     assert not Group(BOXED, MOVED).explains(BOXED, ALIVE)
 
 
+def test_an_error_that_needs_what_kills_the_process_is_that_again():
+    dying, raising = Group(BOXED, DIES), Group(HOOKED, _raises("out of bounds for storage of size N"))
+    assert dying.is_again(raising)
+    assert not raising.is_again(dying)
+    assert not Group(PLAIN, DIES).is_again(raising)
+
+
 def test_a_group_that_needs_less_takes_over_what_it_explains():
     groups = [Group(HOOKED, HOOKS, count=3), Group(PLAIN, ALIVE)]
     enter(groups, Group(BOXED, LOST))
