@@ -75,12 +75,13 @@ def _removals(size: int) -> _Find:
 
 
 def _unwrapped(tree: ast.Module) -> list[forms.Place]:
-    """Blocks to replace by what they hold: `with`, `if` and `try`."""
+    """Blocks to replace by what they hold: `with`, `if`, and `try` with what is entered before it."""
     return [
-        forms.Place(body.__setitem__, slice(number, number + 1), statement.body)
+        forms.Place(body.__setitem__, slice(number - before, number + 1), statement.body)
         for body in _bodies(tree)
         for number, statement in enumerate(body)
         if isinstance(statement, (ast.With, ast.If, ast.Try))
+        for before in (range(min(number, 2) + 1) if isinstance(statement, ast.Try) else (0,))
     ]
 
 
@@ -108,6 +109,10 @@ def _computes(value: ast.expr) -> bool:
 
 def _draws(value: ast.expr) -> bool:
     return _computes(value) and bool(forms.words_in(value) & RANDOM)
+
+
+def _draws_otherwise(value: ast.expr) -> bool:
+    return _draws(value) and not forms.words_in(value) & {"dropout", "rand_like"}
 
 
 def _halves(tree: ast.Module) -> list[forms.Place]:
@@ -221,6 +226,11 @@ EDITS = (
     _in_step("meet", _meetings),
     _in_step("expression", _expressions("{}.sin()", _computes)),
     _in_step("one draw", _expressions("F.dropout({}, 0.5)", _draws), frozenset({"dropout"})),
+    _in_step(
+        "another draw",
+        _expressions("{0} * torch.rand_like({0})", _draws_otherwise),
+        frozenset({"rand_like"}),
+    ),
     _in_step("one view", _expressions("{0}.view_as({0})", is_view), frozenset({"view_as"})),
     _in_step("half", _halves, frozenset({"view_as"})),
     _in_step("one change", _in_place, frozenset({"add_"})),

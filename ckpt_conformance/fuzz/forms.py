@@ -101,7 +101,21 @@ def calls(tree: ast.Module) -> list[Place]:
             if region is not None and not _by_position(node):
                 found.append(Place(_call_by_position, node, region))
                 found.append(Place(_constants_inside, node, region))
+            elif region is not None:
+                found.append(Place(_once_each, node, region))
     return found
+
+
+def _once_each(call: ast.Call, region: ast.FunctionDef) -> None:
+    """A tensor that is given twice is given once."""
+    arguments, parameters = call.args[1], region.args.args
+    assert isinstance(arguments, ast.Tuple)
+    names = [ast.unparse(given) for given in arguments.elts]
+    for number in reversed(range(min(len(names), len(parameters)))):
+        first = names.index(names[number])
+        if first < number:
+            _rename(region, parameters.pop(number).arg, parameters[first].arg)
+            del arguments.elts[number]
 
 
 def _constants_inside(call: ast.Call, region: ast.FunctionDef) -> None:
@@ -136,7 +150,7 @@ def _exchangeable(node: ast.AST) -> Iterator[list[str]]:
         yield [*tensors_in(node.value), ast.unparse(node.targets[0])]
 
 
-def _rename(tree: ast.Module, name: str, other: str) -> None:
+def _rename(tree: ast.AST, name: str, other: str) -> None:
     for node in _names(tree):
         if node.id == name and isinstance(node.ctx, ast.Load):
             node.id = other
