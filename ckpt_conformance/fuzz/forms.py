@@ -63,22 +63,28 @@ def _functions(tree: ast.AST) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
+def _blocks(tree: ast.AST) -> dict[str, ast.FunctionDef]:
+    """The functions of the regions that are modules, by the modules' names."""
+    functions, found = _functions(tree), {}
+    for node in ast.walk(tree):
+        name = name_of(node)
+        if name and isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            made = node.value
+            region = functions.get(ast.unparse(made.args[0])) if made.args else None
+            if region is not None and ast.unparse(made.func) == "Block":
+                found[name] = region
+    return found
+
+
 def plain_functions(tree: ast.Module) -> list[Place]:
     """Regions that are modules or other callables, to be run as functions; sums over runs, to be one run."""
-    functions, found = _functions(tree), []
-    blocks = {
-        name: ast.unparse(node.value.args[0])
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Block(")
-        for name in [name_of(node)]
-        if isinstance(node.value, ast.Call)
-    }
+    blocks, found = _blocks(tree), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("sum(run("):
             found.append(Place(setattr, node, "value", node.value.args[0].elt))  # type: ignore[attr-defined]
         if is_run(node):
             assert isinstance(node, ast.Call)
-            region = functions.get(blocks.get(region_name(node), ""))
+            region = blocks.get(region_name(node))
             if region is not None:
                 found.append(Place(_no_module, node, region))
             if isinstance(node.args[0], ast.Call):
@@ -93,17 +99,24 @@ def _no_module(call: ast.Call, region: ast.FunctionDef) -> None:
 
 def calls(tree: ast.Module) -> list[Place]:
     """Calls of regions to be made by position, with tensors alone."""
-    functions, found = _functions(tree), []
+    functions, found = _functions(tree) | _blocks(tree), []
     for node in ast.walk(tree):
         if is_run(node):
             assert isinstance(node, ast.Call)
             region = functions.get(region_name(node))
-            if region is not None and not _by_position(node):
-                found.append(Place(_call_by_position, node, region))
-                found.append(Place(_constants_inside, node, region))
-            elif region is not None:
-                found.append(Place(_once_each, node, region))
+            edits = (_once_each, _only_used) if _by_position(node) else (_call_by_position, _constants_inside)
+            found += [Place(_besides_self, edit, node, region) for edit in edits if region is not None]
     return found
+
+
+def _besides_self(
+    edit: Callable[[ast.Call, ast.FunctionDef], None], call: ast.Call, region: ast.FunctionDef
+) -> None:
+    """Edit a call of a region, which perhaps is a module's: nobody passes `self`."""
+    own = [argument for argument in region.args.args if argument.arg == "self"]
+    region.args.args = region.args.args[len(own) :]
+    edit(call, region)
+    region.args.args = [*own, *region.args.args]
 
 
 def _once_each(call: ast.Call, region: ast.FunctionDef) -> None:
@@ -116,6 +129,16 @@ def _once_each(call: ast.Call, region: ast.FunctionDef) -> None:
         if first < number:
             _rename(region, parameters.pop(number).arg, parameters[first].arg)
             del arguments.elts[number]
+
+
+def _only_used(call: ast.Call, region: ast.FunctionDef) -> None:
+    """What a region does not look at is not given."""
+    arguments, parameters = call.args[1], region.args.args
+    assert isinstance(arguments, ast.Tuple)
+    used = {node.id for node in _names(region)}
+    for number in reversed(range(min(len(arguments.elts), len(parameters)))):
+        if parameters[number].arg not in used:
+            del parameters[number], arguments.elts[number]
 
 
 def _constants_inside(call: ast.Call, region: ast.FunctionDef) -> None:
@@ -217,7 +240,7 @@ def _reached(region: ast.FunctionDef) -> list[str]:
 
 def outputs(tree: ast.Module) -> list[Place]:
     """Outputs of regions to be given as tensors alone, and to be left out."""
-    functions = _functions(tree)
+    functions = _functions(tree) | _blocks(tree)
     found: list[Place] = []
     for node in ast.walk(tree):
         if not is_run(node):
