@@ -26,9 +26,6 @@ from ckpt_conformance.fuzz.program import Program
 SECONDS = 10.0
 """How long one program may take before it counts as hung."""
 
-HANGS = "the program hangs"
-"""The aspect of a program that gives no answer."""
-
 _STARTING = 60.0
 """How long a child may take until it is ready: to make a CUDA context takes seconds."""
 
@@ -118,7 +115,7 @@ class Worker:
             os.kill(self._child, signal.SIGKILL)
         status = self._end()
         if hung:
-            return Difference(HANGS, f"no answer in {self._seconds:g} s")
+            return Difference("the program hangs", f"no answer in {self._seconds:g} s")
         code = os.waitstatus_to_exitcode(status)
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         return Difference(f"the process dies {how}", f"the process died {how}")
