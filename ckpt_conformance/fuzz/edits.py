@@ -107,6 +107,26 @@ def _computes(value: ast.expr) -> bool:
     return not isinstance(value, (ast.Name, ast.Tuple, ast.List, ast.Dict, ast.Constant))
 
 
+def _cut(tree: ast.Module) -> list[forms.Place]:
+    """What is computed without gradients, to be cut off by `detach` alone."""
+    return [
+        forms.Place(body.__setitem__, number, _sine_of_detached(statement.body[0], name))
+        for body in _bodies(tree)
+        for number, statement in enumerate(body)
+        if isinstance(statement, ast.With) and ast.unparse(statement.items[0]) == "torch.no_grad()"
+        for name in forms.tensors_in(statement.body[0])[-1:]
+        if forms.name_of(statement.body[0]) not in {None, name}
+    ]
+
+
+def _sine_of_detached(statement: ast.stmt, name: str) -> ast.stmt:
+    return ast.parse(f"{forms.name_of(statement)} = {name}.detach().sin()").body[0]
+
+
+def _detaches(value: ast.expr) -> bool:
+    return _computes(value) and "detach" in forms.words_in(value)
+
+
 def _draws(value: ast.expr) -> bool:
     return _computes(value) and bool(forms.words_in(value) & RANDOM)
 
@@ -225,6 +245,8 @@ EDITS = (
     _in_step("block", _unwrapped),
     _in_step("meet", _meetings),
     _in_step("expression", _expressions("{}.sin()", _computes)),
+    _in_step("cut", _cut, frozenset({"detach"})),
+    _in_step("one cut", _expressions("{}.detach().sin()", _detaches)),
     _in_step("one draw", _expressions("F.dropout({}, 0.5)", _draws), frozenset({"dropout"})),
     _in_step(
         "another draw",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -17,6 +18,8 @@ _PLUMBING = frozenset({
 """Names that say nothing: the simplest program has most of them."""
 
 _TENSOR = re.compile(r"[xvcwi]\d+")
+
+_SETTERS = ("set_default_device", "set_default_dtype", "set_autocast_cache_enabled")
 
 RANDOM = frozenset({"dropout", "rand_like", "alpha_dropout", "rrelu", "rand"})
 """Operations that draw from a generator."""
@@ -38,9 +41,12 @@ def traits(program: Program) -> frozenset[str]:
     how leaves differ from plain ones, the plan of the backward, and autocast.
     """
     lines = (*program.setup, *program.step)
+    words = Counter(re.findall(r"\w+", "\n".join(program.step)))
     found = {word for node in ast.walk(ast.parse("\n".join(lines))) for word in _of(node)}
     if _WAVERING & found:
         found = found - _WAVERING_WORDS | {"a second run that differs"}
+    if words["__enter__"] != words["__exit__"] or any(words[name] % 2 for name in _SETTERS):
+        found.add("a mode that is not left")
     if program.plan != "once":
         found.add(f"backward: {program.plan}")
     if program.autocast:

@@ -47,7 +47,7 @@ def _runs(program):
 def test_what_a_difference_does_not_need_is_left_out():
     small = reduced(BIG, _runs)
     assert (small.plan, small.autocast) == ("once", "")
-    assert traits(small) <= {"an input without a gradient"}  # nothing asks for a gradient
+    assert traits(small) <= {"an input without a gradient", "detach"}  # nothing asks for a gradient
     assert len(small.setup) == len(small.leaves) <= 1
     assert len(small.step) <= 8
 
