@@ -128,7 +128,8 @@ seen["modes"] = torch._C._len_torch_function_stack(), torch._C._len_torch_dispat
 seen["warning filters, cuDNN's benchmark, deterministic"] = (
     len(warnings.filters), torch.backends.cudnn.benchmark, torch.are_deterministic_algorithms_enabled())""",
     "a version counter of a leaf moved": 'seen["versions"] = [leaf._version for leaf in leaves.values()]',
-    "requires_grad of a leaf is changed": 'seen["need gradients"] = [leaf.requires_grad for leaf in leaves.values()]',
+    "requires_grad of a leaf is changed": 'seen["need gradients"] = '
+    "[leaf.requires_grad for leaf in leaves.values()]",
     "leaves are given attributes": 'seen["attributes"] = [vars(leaf) for leaf in leaves.values()]',
     "regions run too often": 'seen["runs of regions, which may differ"] = len(made)',
     "memory stays alive": _ALIVE,

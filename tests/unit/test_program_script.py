@@ -184,7 +184,7 @@ def test_a_process_that_ends_or_does_not_is_seen(tmp_path, script, name, aspect,
 def test_every_script_of_a_hunt_shows_its_difference(capsys):
     candidate = resolve("torch-reentrant")
     worker = Worker(lambda: candidate)
-    faults = hunt(worker, examples=60, start=7, seconds=60).faults()
+    faults = hunt(worker, examples=60, start=7).faults()
     worker.close()
     assert len(faults) >= 3
     for group in faults:
