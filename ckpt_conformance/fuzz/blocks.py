@@ -32,7 +32,7 @@ def use(scope: Scope) -> None:
     if value is None:
         return
     value.fresh = False
-    name = scope.choose((*_USES_OF_PAIRS, *_USES))
+    name = scope.choose(("norm", *_USES_OF_PAIRS, *_USES))
     scope.features.add(f"module-{name}")
     expression = _USES[name].format(value.name) if name in _USES else _pairs(value, _USES_OF_PAIRS[name])
     scope.bind(expression, value.shape, fresh=False, grad=value.grad)

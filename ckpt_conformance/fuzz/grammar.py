@@ -29,7 +29,7 @@ _OFTEN = (
     "count",
 )  # fmt: skip
 """What fits seldom, or tells much, is tried more often."""
-_IN_REGIONS = (*OPERATIONS, *_OFTEN, "region", "region", "region", "region", "inner-backward")
+_IN_REGIONS = (*OPERATIONS, *_OFTEN, "region", "region", "region", "inner-backward")
 
 
 def make_program(choose: Choose) -> Program:
@@ -102,14 +102,19 @@ def _input(scope: Scope) -> Value:
 
 def _run_region(scope: Scope, level: int) -> tuple[Value, int]:
     """Define a region and its consumer and run them; gives the result and how deep the regions in it nest."""
+    noisy = level > 1 and scope.choose((False, False, True))
+    if noisy:
+        _operate(scope, "noise")  # so that the region in it begins from another state of the generator
     inputs = [scope.choose(tuple(reversed(scope.values))) for _ in range(scope.choose((1, 1, 2)))]
     number = scope.leaves.name("")
     call = make_call(scope, inputs, number)
     for value in inputs:
         value.fresh = False  # a later run of the region has to see it as it is
     body = scope.inner(call.arguments)
-    module = scope.choose((False,) * 9 + (True,))
+    module = scope.choose((False,) * 6 + (True,))
     _capture(scope, body)
+    if noisy:
+        _operate(body, "noise")
     modes.notice(body)
     for _ in range(scope.choose((1, 2)) if module else 0):
         blocks.use(body)
@@ -174,7 +179,9 @@ def _body(scope: Scope, level: int) -> int:
     depth = level
     if any(value.kind == "int" for value in scope.values):
         _operate(scope, scope.choose(("embedding", "index")))  # else a region seldom uses its indices
-    for _ in range(scope.choose((1, 2, 3, 5, 8))):
+    if any(value.kind == "float" and not value.grad for value in scope.values):
+        _operate(scope, scope.choose(("asks-who-needs-a-gradient", "reads-requires-grad")))
+    for _ in range(scope.choose((1, 1, 2, 3, 5, 8))):
         name = scope.choose(_IN_REGIONS if level < DEEPEST else (*OPERATIONS, *_OFTEN))
         if name == "region":
             scope.features.add("nested")

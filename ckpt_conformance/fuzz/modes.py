@@ -29,6 +29,11 @@ MODES: Mapping[str, Mode] = {
         "({} * (2 if torch.get_default_dtype() == torch.float64 else 3)).sin()",
     ),
     "device-context": _context("torch.device('meta')", "({} * (2 if torch.empty(0).is_meta else 3)).sin()"),
+    "default-device": Mode(
+        "torch.set_default_device('meta')",
+        "torch.set_default_device(None)",
+        "({} * (2 if torch.empty(0).is_meta else 3)).sin()",
+    ),
     "cast-cache": Mode(
         "torch.set_autocast_cache_enabled(False)",
         "torch.set_autocast_cache_enabled(True)",
@@ -42,7 +47,7 @@ MODES: Mapping[str, Mode] = {
 
 def choose_mode(scope: Scope) -> None:
     """Choose the mode that the program's forward runs in, in most programs none."""
-    scope.leaves.mode = scope.choose(("",) * 20 + tuple(MODES))
+    scope.leaves.mode = scope.choose(("",) * 24 + tuple(MODES))
     if scope.leaves.mode:
         scope.features.add(scope.leaves.mode)
 

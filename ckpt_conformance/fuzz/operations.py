@@ -7,7 +7,7 @@ from functools import partial
 
 from ckpt_conformance.fuzz.joining import JOINING
 from ckpt_conformance.fuzz.plain_operations import FLOATING, VIEWS, Operation, binary, elementwise
-from ckpt_conformance.fuzz.values import Kind, Scope
+from ckpt_conformance.fuzz.values import Kind, Scope, Value
 
 
 def _matrix(template: str, scope: Scope) -> bool:
@@ -193,12 +193,20 @@ def _reads_requires_grad(scope: Scope) -> bool:
     return True
 
 
+def _argument(value: Value) -> bool:
+    return value.kind == "float" and value.name.startswith("a")
+
+
 def _asks(scope: Scope) -> bool:
     """A custom function whose backward asks whether an argument of the region needs a gradient."""
-    asked = scope.pick(lambda found: found.kind == "float" and found.name.startswith("a"))
-    value = scope.pick(lambda found: found.kind == "float" and found is not asked)
-    if asked is None or value is None:
+    asked = scope.pick(lambda found: _argument(found) and not found.grad) or scope.pick(_argument)
+    if asked is None:
         return False
+    value = scope.pick(lambda found: found.kind == "float" and found.grad and found is not asked)
+    if value is None:
+        if not SAVING["linear"](scope):
+            return False
+        value = scope.values[-1]
     scope.bind(f"Asks.apply({value.name}, {asked.name})", value.shape, grad=value.grad)
     return True
 

@@ -98,8 +98,8 @@ def _choosing(seed: int, avoided: AbstractSet[str]) -> Choose:
 
 def _expect_no_difference(seed: int, program: Program, candidate: Candidate) -> None:
     found = difference(program, candidate, execute(program, PLAIN), execute(program, candidate))
-    # a gradient of zeros for what the result does not depend on is what one node for the region gives
-    if found is None or not found.fault or found.detail.endswith("expected none"):
+    # one node for the region adds up in another order, and gives zeros for what the result does not depend on
+    if found is None or " in its last bits" in found.aspect or found.detail.endswith("expected none"):
         return
     if found.aspect.startswith(_TOLD):
         violated(
