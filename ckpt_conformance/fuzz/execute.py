@@ -7,6 +7,7 @@ import gc
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -14,6 +15,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import _get_current_function_mode
+from torch.utils import _device
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from ckpt_conformance.candidate import Candidate
 from ckpt_conformance.fuzz import prelude
@@ -39,6 +43,8 @@ class Sight:
         runs: How often a region's body was entered.
         heard: How often each counted hook was called.
         forms: What each region gave its consumer: containers, shapes, dtypes, and values that are no tensors.
+        trained: The leaves that need a gradient at the end.
+        replaced: Leaves whose `.grad` is another tensor than the one that was there before the backward.
         marks: The names of the attributes that leaves have at the end.
         backwards: How many backwards there were.
         alive: How many storages that regions made were alive after each backward, while the graph was, and
@@ -59,6 +65,8 @@ class Sight:
     heard: Counter[str] = field(default_factory=Counter)
     forms: list[str] = field(default_factory=list)
     marks: dict[str, list[str]] = field(default_factory=dict)
+    trained: set[str] = field(default_factory=set)
+    replaced: list[str] = field(default_factory=list)
     backwards: int = 0
     alive: list[int] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
@@ -69,12 +77,16 @@ class Sight:
 
 @dataclass(slots=True)
 class _Watch:
-    """The storages that regions made, and the hooks that were called; nothing is kept alive but `kept`."""
+    """The storages that regions made, and the hooks that were called.
+
+    Nothing is kept alive but `kept` and the gradients `given` to leaves before the backward.
+    """
 
     runs: int = 0
     heard: Counter[str] = field(default_factory=Counter)
     seen: list[StorageWeakRef] = field(default_factory=list)
     kept: dict[str, Tensor] = field(default_factory=dict)
+    given: dict[str, Tensor] = field(default_factory=dict)
     inside: int = 0
 
     def note(self, *tensors: Tensor) -> None:
@@ -96,13 +108,19 @@ class _Watch:
         return len({weak.cdata for weak in self.seen if not weak.expired()})
 
 
-def execute(program: Program, candidate: Candidate, within: _Within = contextlib.nullcontext) -> Sight:
+def execute(
+    program: Program,
+    candidate: Candidate,
+    within: _Within = contextlib.nullcontext,
+    look: Callable[[Tensor], None] = lambda _result: None,
+) -> Sight:
     """Run a program, with gc off, from a known state; what is raised is part of what was seen.
 
     Args:
         program: The program.
         candidate: What runs its regions.
         within: A context for each forward.
+        look: Called with what each backward starts from.
     """
     sight, watch = Sight(), _Watch()
     setup, step = functions(program)
@@ -110,7 +128,8 @@ def execute(program: Program, candidate: Candidate, within: _Within = contextlib
     _seed()
     with _collection_off():
         try:
-            _steps(_Run(program, candidate, step, leaves, within), sight, watch)
+            run = _Run(program, candidate, step, leaves, within, look)
+            _in_thread(program.plan == "elsewhere", lambda: _steps(run, sight, watch))
             sight.stage = "done"
         except Exception as error:  # noqa: BLE001 - a candidate may raise anything
             sight.error = type(error).__name__, " ".join(str(error).split())[:200]
@@ -120,7 +139,7 @@ def execute(program: Program, candidate: Candidate, within: _Within = contextlib
         sight.alive.append(watch.alive())
     sight.runs, sight.heard = watch.runs, watch.heard
     sight.states.append(_state())
-    _look_at_leaves(leaves, sight)
+    _look_at_leaves(leaves, watch.given, sight)
     _put_back()
     return sight
 
@@ -152,6 +171,16 @@ class _Run:
     step: Callable[..., Tensor]
     leaves: Mapping[str, Tensor]
     within: _Within
+    look: Callable[[Tensor], None]
+
+
+def _in_thread(another: bool, work: Callable[[], None]) -> None:
+    """Do it here or in a thread of its own; what it raises is raised here."""
+    if not another:
+        work()
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
 
 
 def _steps(run: _Run, sight: Sight, watch: _Watch) -> None:
@@ -160,9 +189,11 @@ def _steps(run: _Run, sight: Sight, watch: _Watch) -> None:
         sight.stage = "forward"
         results = [_forward(run, sight, watch) for _ in range(2 if plan == "micro" else 1)]
         sight.stage = "backward"
+        if plan == "into":
+            watch.given = _give_gradients(run.leaves)
         if plan != "none":
             with _autocast(run.program, "backward"):
-                _backward(run.program, sum(results[1:], results[0]), run.leaves, sight)
+                _backward(run, sum(results[1:], results[0]), sight)
         sight.rng.append(_generators())
         sight.states.append(_state())
         sight.alive.append(watch.alive())
@@ -215,9 +246,11 @@ def _form(output: Any) -> str:
     return repr(output)
 
 
-def _backward(program: Program, result: Tensor, leaves: Mapping[str, Tensor], sight: Sight) -> None:
+def _backward(run: _Run, result: Tensor, sight: Sight) -> None:
+    program, leaves = run.program, run.leaves
     if not result.requires_grad:
         return
+    run.look(result)
     weighted = result * torch.linspace(0.5, 1.5, result.numel(), dtype=result.dtype, device=result.device)
     loss = (weighted[: (result.numel() + 1) // 2] if program.plan == "half" else weighted).sum()
     del weighted, result
@@ -231,7 +264,8 @@ def _backward(program: Program, result: Tensor, leaves: Mapping[str, Tensor], si
         loss.backward(retain_graph=True)
         sight.backwards += 1
     wanted = [leaf for leaf in leaves.values() if leaf.requires_grad]
-    loss.backward(inputs=wanted[: (len(wanted) + 1) // 2] if program.plan == "inputs" else None)
+    given = wanted[: (len(wanted) + 1) // 2] if program.plan == "inputs" else None
+    _in_thread(program.plan == "thread", lambda: loss.backward(inputs=given))
     sight.backwards += 1
     if program.plan == "spent":
         sight.stage = "freed graph"
@@ -260,6 +294,14 @@ def _take_gradients(loss: Tensor, leaves: Mapping[str, Tensor], sight: Sight) ->
     sight.backwards += 1
 
 
+def _give_gradients(leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Gradients for a backward to add to, which may be views of one buffer that a communication reads."""
+    given = {name: torch.zeros_like(leaf) for name, leaf in leaves.items() if leaf.requires_grad}
+    for name, gradient in given.items():
+        leaves[name].grad = gradient
+    return given
+
+
 def _optimize(leaves: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for leaf in leaves.values():
@@ -268,11 +310,13 @@ def _optimize(leaves: Mapping[str, Tensor]) -> None:
                 leaf.grad = None
 
 
-def _look_at_leaves(leaves: Mapping[str, Tensor], sight: Sight) -> None:
+def _look_at_leaves(leaves: Mapping[str, Tensor], given: Mapping[str, Tensor], sight: Sight) -> None:
     sight.gradients |= {name: leaf.grad for name, leaf in leaves.items()}
     sight.leaves = {name: leaf.detach() for name, leaf in leaves.items()}
     sight.versions = {name: leaf._version for name, leaf in leaves.items()}
     sight.marks = {name: sorted(vars(leaf)) for name, leaf in leaves.items()}
+    sight.trained = {name for name, leaf in leaves.items() if leaf.requires_grad}
+    sight.replaced = [name for name, gradient in given.items() if leaves[name].grad is not gradient]
 
 
 def _seed() -> None:
@@ -294,7 +338,10 @@ def _state() -> str:
         f"grad mode {torch.is_grad_enabled()}, default {torch.get_default_dtype()},"
         f" autocast {torch.is_autocast_enabled(prelude.DEVICE)}, cache {torch.is_autocast_cache_enabled()},"
         f" function modes {torch._C._len_torch_function_stack()},"
-        f" dispatch modes {torch._C._len_torch_dispatch_stack()}, warning filters {len(warnings.filters)}"
+        f" dispatch modes {torch._C._len_torch_dispatch_stack()}, warning filters {len(warnings.filters)},"
+        f" device {_device.CURRENT_DEVICE},"
+        f" cudnn benchmark {torch._C._get_cudnn_benchmark()},"
+        f" deterministic {torch._C._get_deterministic_algorithms()}"
     )
 
 
@@ -305,3 +352,11 @@ def _put_back() -> None:
     torch.set_autocast_enabled(prelude.DEVICE, False)
     torch.set_autocast_cache_enabled(True)
     torch.autograd.set_detect_anomaly(False)
+    torch._C._set_cudnn_benchmark(False)
+    torch._C._set_deterministic_algorithms(prelude.DEVICE == "cuda")
+    while (mode := _get_current_function_mode()) is not None:
+        mode.__exit__(None, None, None)
+    while (below := _get_current_dispatch_mode()) is not None:
+        below.__exit__(None, None, None)
+    torch.set_default_device(None)
+    _device.CURRENT_DEVICE = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,8 +12,10 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from ckpt_conformance.candidate import PLAIN, Candidate
 from ckpt_conformance.fuzz.around import CHANGED
+from ckpt_conformance.fuzz.blocks import STATISTICS
 from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.program import Program
+from ckpt_conformance.fuzz.rounding import sum_in_any_order
 
 CLEAR_REFUSALS = frozenset(
     {"NotImplementedError", "RuntimeError", "TypeError", "ValueError", "CheckpointError"}
@@ -37,23 +39,13 @@ class Difference:
     @property
     def fault(self) -> bool:
         """Whether a user would call it one: no refusal, and more than a sum in another order."""
-        return not self.refusal and not self.aspect.endswith(_LAST_BITS)
-
-    @property
-    def effect(self) -> str:
-        """The aspect, or `values` for all those that follow from one wrong value.
-
-        A wrong gradient moves a leaf and with it the next result, and what that draws from the generator.
-        """
-        wrong = self.aspect.startswith(_VALUES) and not self.aspect.endswith(_LAST_BITS)
-        return "values" if wrong else self.aspect
+        return not self.refusal and not self.aspect.endswith(_ANY_ORDER)
 
 
 _LAST_BITS = " in its last bits"
+_ANY_ORDER = ", as sums in another order do"
 _ULPS = 32
 """How far apart sums of the same contributions may be, where they are added up in another order."""
-
-_VALUES = ("a gradient differs", "a result differs", "a leaf differs", "the generator is left elsewhere")
 
 NEEDS = {
     "plan-twice": "retain-graph", "plan-grad": "autograd-grad", "call-keyword": "kwargs",
@@ -62,6 +54,7 @@ NEEDS = {
     "returns-list": "output-containers", "returns-dict": "output-containers", "returns-extras": "non-tensors",
     "returns-nothing": "non-tensors", "call-extras": "non-tensors", "plan-inputs": "inputs",
     "plan-second": "double-backward",
+    "function-mode": "modes", "dispatch-mode": "modes",
     "dropout": "rng", "dropout-in-place": "rng", "dropout-again": "rng", "alpha-dropout": "rng",
     "noise": "rng", "rrelu": "rng",
 }  # fmt: skip
@@ -73,13 +66,27 @@ _IN_BACKWARD = frozenset({"plan-twice", "plan-grad", "plan-inputs", "plan-second
 
 def difference(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Difference | None:
     """The first difference in order of cause, or None."""
+    first = _first_difference(program, candidate, plain, found)
+    if first is None or not first.aspect.endswith(_LAST_BITS):
+        return first
+    summed = sum_in_any_order(program)
+    return (
+        replace(first, aspect=first.aspect + _ANY_ORDER, detail=f"{first.detail}; {summed}")
+        if summed
+        else first
+    )
+
+
+def _first_difference(
+    program: Program, candidate: Candidate, plain: Sight, found: Sight
+) -> Difference | None:
     if program.plan == "spent" and found.stage not in {"forward", "backward"}:
         return _on_freed_graph(plain, found)
     if CHANGED in program.features:
         return _on_change(program, candidate, plain, found)
     if found.error is not None:
         return _raised(program, candidate, found)
-    return next(_differences(program, plain, found), None)
+    return next(_differences(program, candidate, plain, found), None)
 
 
 def valid(program: Program, plain: Sight) -> bool:
@@ -109,7 +116,7 @@ def _on_change(program: Program, candidate: Candidate, plain: Sight, found: Sigh
             next(_left_changed(plain, found), None) if _clear(found) else _raised(program, candidate, found)
         )
     if plain.error is None:
-        return next(_differences(program, plain, found), None)
+        return next(_differences(program, candidate, plain, found), None)
     if _with_unchanged(program, found):
         return None
     return Difference("no error where the plain run has one", " ".join(plain.error))
@@ -118,7 +125,7 @@ def _on_change(program: Program, candidate: Candidate, plain: Sight, found: Sigh
 def _with_unchanged(program: Program, found: Sight) -> bool:
     """Whether gradients are those of the tensors as they were saved: a copy of them was kept."""
     right = execute(program, PLAIN, lambda: saved_tensors_hooks(Tensor.clone, lambda tensor: tensor))
-    return next(_leaf_differences(right, found), None) is None
+    return next(_leaf_differences(PLAIN, right, found), None) is None
 
 
 def _raised(program: Program, candidate: Candidate, found: Sight) -> Difference:
@@ -150,7 +157,7 @@ def _left_changed(plain: Sight, found: Sight) -> Iterator[Difference]:
             yield Difference("the ambient state is left changed", f"{want} became {got}")
 
 
-def _differences(program: Program, plain: Sight, found: Sight) -> Iterator[Difference]:
+def _differences(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Iterator[Difference]:
     yield from _left_changed(plain, found)
     for want, got in zip(plain.rng, found.rng, strict=False):
         if not torch.equal(want, got):
@@ -166,17 +173,24 @@ def _differences(program: Program, plain: Sight, found: Sight) -> Iterator[Diffe
         )
     if plain.needs != found.needs:
         yield Difference("requires_grad of the result differs", f"{plain.needs} became {found.needs}")
-    yield from _leaf_differences(plain, found)
+    yield from _leaf_differences(candidate, plain, found)
     yield from _bounds(program, plain, found)
 
 
-def _leaf_differences(plain: Sight, found: Sight) -> Iterator[Difference]:
+def _leaf_differences(candidate: Candidate, plain: Sight, found: Sight) -> Iterator[Difference]:
     for name, want in plain.gradients.items():
         yield from _unequal("a gradient differs", f"gradient of {name}", want, found.gradients.get(name))
     for name, value in plain.leaves.items():
+        if name.startswith(STATISTICS) and "batch-statistics" not in candidate.capabilities:
+            continue  # what a module gathers, it gathers in each run
         yield from _unequal("a leaf differs", name, value, found.leaves.get(name))
     if plain.versions != found.versions:
         yield Difference("a version counter of a leaf moved", f"{plain.versions} became {found.versions}")
+    if plain.replaced != found.replaced:
+        yield Difference("a gradient is another tensor", f"{plain.replaced} became {found.replaced}")
+    if plain.trained != found.trained:
+        changed = ", ".join(sorted(plain.trained ^ found.trained))
+        yield Difference("requires_grad of a leaf is changed", changed)
     if plain.marks != found.marks:
         yield Difference("leaves are given attributes", f"{plain.marks} became {found.marks}")
 

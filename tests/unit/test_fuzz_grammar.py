@@ -10,7 +10,7 @@ from ckpt_conformance.candidate import PLAIN
 from ckpt_conformance.fuzz.around import CHANGED
 from ckpt_conformance.fuzz.execute import execute
 from ckpt_conformance.fuzz.grammar import make_program
-from ckpt_conformance.fuzz.oracle import difference, valid
+from ckpt_conformance.fuzz.oracle import valid
 from ckpt_conformance.fuzz.program import Program, ProgramError
 
 
@@ -57,13 +57,3 @@ def test_a_saved_program_reads_back_as_it_was():
 def test_what_is_no_saved_program_is_refused_in_one_line(text):
     with pytest.raises(ProgramError, match=r"^no saved program: .*$"):
         Program.from_json(text)
-
-
-def test_sums_in_another_order_are_told_from_wrong_gradients():
-    program = make_program(_first)
-    plain, other = execute(program, PLAIN), execute(program, PLAIN)
-    for shift, aspect in ((1 + 2**-23, "a gradient differs in its last bits"), (1.01, "a gradient differs")):
-        other.gradients = {name: gradient * shift for name, gradient in plain.gradients.items()}
-        found = difference(program, PLAIN, plain, other)
-        assert found is not None
-        assert found.aspect == aspect

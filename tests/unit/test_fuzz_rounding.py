@@ -1,0 +1,93 @@
+"""Last bits may differ where the order of a sum is the implementation's to choose, and nowhere else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ckpt_conformance.candidate import PLAIN
+from ckpt_conformance.catalog.torch_checkpoint import REENTRANT
+from ckpt_conformance.fuzz.execute import execute
+from ckpt_conformance.fuzz.grammar import make_program
+from ckpt_conformance.fuzz.oracle import difference
+from ckpt_conformance.fuzz.program import Program
+from ckpt_conformance.fuzz.rounding import sum_in_any_order
+from ckpt_conformance.fuzz.worker import Worker
+
+ONE_ULP = 1 + 2**-23
+
+TWO_USES = Program(
+    setup=("x0 = leaf(4, 6, seed=0)",),
+    leaves=("x0",),
+    step=(
+        "def region(a):",
+        "    y = a.sin() + a.exp()",
+        "    note(y)",
+        "    return y",
+        "result = run(region, (x0,), {}, meet)",
+    ),
+    plan="once",
+    autocast="",
+    depth=1,
+    features=frozenset(),
+)
+TWO_REGIONS = replace(
+    TWO_USES,
+    step=(
+        *TWO_USES.step[:4],
+        "first = run(region, (x0,), {}, meet)",
+        "second = run(region, (x0,), {}, meet)",
+        "result = torch.cat([first, second])",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[Worker]:
+    worker = Worker(lambda: REENTRANT)
+    yield worker
+    worker.close()
+
+
+def _shifted(program: Program, factor: float) -> tuple[str, bool]:
+    """What is said where each gradient is off by a factor, and whether it is called a fault."""
+    plain, other = execute(program, PLAIN), execute(program, PLAIN)
+    other.gradients = {name: gradient * factor for name, gradient in plain.gradients.items()}
+    found = difference(program, PLAIN, plain, other)
+    assert found is not None
+    return found.aspect, found.fault
+
+
+def test_one_ulp_is_a_fault_where_two_gradients_meet():
+    assert sum_in_any_order(TWO_USES) == ""
+    assert _shifted(TWO_USES, ONE_ULP) == ("a gradient differs in its last bits", True)
+
+
+def test_one_ulp_is_none_where_four_gradients_meet():
+    assert sum_in_any_order(TWO_REGIONS) == "4 gradients meet at AccumulateGrad"
+    said = "a gradient differs in its last bits, as sums in another order do"
+    assert _shifted(TWO_REGIONS, ONE_ULP) == (said, False)
+
+
+def test_more_than_last_bits_is_a_fault_everywhere():
+    assert _shifted(TWO_REGIONS, 1.01) == ("a gradient differs", True)
+
+
+def test_a_second_backward_adds_to_what_the_first_one_left():
+    assert sum_in_any_order(replace(TWO_USES, plan="twice")).startswith("4 gradients meet")
+
+
+@pytest.mark.parametrize("program", [TWO_USES, TWO_REGIONS])
+def test_a_reentrant_candidate_is_right_in_both(program, ask):
+    found = ask(program).difference
+    assert found is None or not found.fault
+
+
+def test_the_sums_that_torch_adds_up_otherwise_are_all_known(ask):
+    """Whatever torch's reentrant checkpoint differs in by last bits, is a sum in another order."""
+    programs = [make_program(random.Random(seed).choice) for seed in range(150)]
+    aspects = [found.aspect for program in programs if (found := ask(program).difference)]
+    assert not [aspect for aspect in aspects if aspect.endswith(" in its last bits")]
