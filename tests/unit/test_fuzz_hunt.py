@@ -48,10 +48,9 @@ def test_the_reference_shows_no_difference(ask):
 
 
 def test_a_fault_is_found_and_shrunk_to_what_it_needs(ask):
-    caught = hunt(ask(rng_is_not_restored()), examples=200, start=1, seconds=60)
-    faults = caught.faults()
-    assert faults
-    assert [group.cause & RANDOM for group in faults] == [{"dropout"}]
+    caught = hunt(ask(rng_is_not_restored()), examples=100, start=1)
+    faults = [group for group in caught.faults() if group.cause & RANDOM]
+    assert [group.cause for group in faults] == [{"dropout"}]
     assert len(faults[0].program.step) <= 10
 
 
