@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from ckpt_conformance.fuzz.prelude import Box
+from ckpt_conformance.fuzz.prelude import Box, Called
 from ckpt_conformance.reference import CheckpointError, checkpoint
 from tests.unit.reference_samples import Exp, sample
 
@@ -69,10 +69,11 @@ def test_in_place_work_that_is_legal_gives_the_plain_gradient():
         lambda fn, t, x: checkpoint(lambda d: fn(*d["deep"]), {"deep": (t, x)}),
         lambda fn, t, x: checkpoint(lambda *, a, b: fn(a, b), a=t, b=x),
         lambda fn, t, x: checkpoint(lambda b: fn(t, b), x),
+        lambda fn, t, x: checkpoint(Called(lambda b: fn(t, b)), x),
         lambda fn, t, x: checkpoint(lambda box: fn(box.x, box.more), Box(t, x)),
         lambda fn, t, x: checkpoint(lambda box: fn(box.more[0][:], x), Box(None, [t[:]])),
     ],
-    ids=["positional", "container", "keyword", "closure", "dataclass", "view in a dataclass"],
+    ids=["positional", "container", "keyword", "closure", "an object", "dataclass", "view in a dataclass"],
 )
 def test_an_in_place_change_of_an_input_after_forward_is_refused(call):
     t, x = torch.ones(4), sample(4)

@@ -59,11 +59,17 @@ class Captured:
 
 
 def captured_values(fn: Callable[..., Any]) -> list[Any]:
-    """What a function closes over or has bound, containers opened; modules are not looked into."""
+    """What a function closes over or has bound, containers opened.
+
+    Of an object that is called, such as a module, the functions that it holds are looked into.
+    """
     if isinstance(fn, functools.partial):
         return [*tree_leaves((fn.args, fn.keywords)), *captured_values(fn.func)]
     if inspect.ismethod(fn):
         return captured_values(fn.__func__)
+    if not inspect.isroutine(fn):
+        held = [value for value in getattr(fn, "__dict__", {}).values() if inspect.isfunction(value)]
+        return [found for function in held for found in captured_values(function)]
     cells = getattr(fn, "__closure__", None) or ()
     return tree_leaves([*(_contents(cell) for cell in cells), *_globals(fn)])
 
