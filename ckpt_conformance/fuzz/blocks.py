@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 from ckpt_conformance.fuzz.values import Scope, Value
 
-STATISTICS = "s"
-"""How the names of leaves begin that a module gathers statistics in: each run of a region moves them."""
+STATISTICS = ("s", "n")
+"""How the names of leaves begin that a module gathers statistics in: each run of a region moves them.
+
+A module in a region is none that a candidate is given: it is run again with the region, whoever counts.
+"""
 
 
 def _pairs(value: Value, expression: str) -> str:
@@ -38,12 +41,12 @@ def use(scope: Scope) -> None:
     scope.bind(expression, value.shape, fresh=False, grad=value.grad)
 
 
-def make(scope: Scope, number: str) -> str:
+def make(scope: Scope, number: str, *, top: bool) -> str:
     """Make the module around region `number`, perhaps in evaluation mode; gives its name."""
     scope.features.add("module")
     leaves, name = scope.leaves, f"block{number}"
     weight = leaves.leaf("w", (2, 2), grad=scope.choose((True, True, False)))
-    buffer, mean = leaves.leaf("b", (2,), grad=False), leaves.leaf(STATISTICS, (2,), grad=False)
+    buffer, mean = leaves.leaf("b", (2,), grad=False), leaves.leaf(STATISTICS[not top], (2,), grad=False)
     leaves.lines.append(f"{weight.name} = torch.nn.Parameter({weight.name}, {weight.grad})")
     scope.lines.append(f"{name} = Block(region{number}, {weight.name}, {buffer.name}, {mean.name})")
     if scope.choose((False, False, True)):
@@ -54,4 +57,4 @@ def make(scope: Scope, number: str) -> str:
 
 def look(scope: Scope, name: str) -> None:
     """Hear what a module is like after its region's forward."""
-    scope.lines.append(f"hear(f'{{{name}.training}}, {{{name}.norm.running_mean.tolist()}}')()")
+    scope.lines.append(f"hear(f'{{{name}.training}}, {{{name}.norm.num_batches_tracked.item()}} batches')()")

@@ -126,7 +126,7 @@ def _run_region(scope: Scope, level: int) -> tuple[Value, int]:
     ends = [f"note({noted})", f"return {packed}"]
     signature = f"self, {call.signature}" if module else call.signature
     _define(scope, f"region{number}({signature.rstrip(', ')})", [*call.lines, *body.lines, *ends])
-    region = _callable(scope, number, module=module)
+    region = blocks.make(scope, number, top=level == 1) if module else _callable(scope, number)
     given = _in_turns(scope, call, inputs, module=module)
     result = _consumer(scope, outputs, number, unpack, f"{region}, {given}", top=level == 1)
     if module and level == 1:
@@ -136,10 +136,8 @@ def _run_region(scope: Scope, level: int) -> tuple[Value, int]:
     return result, depth
 
 
-def _callable(scope: Scope, number: str, *, module: bool) -> str:
-    """The region as it is passed: a function, a module, or a callable that is neither."""
-    if module:
-        return blocks.make(scope, number)
+def _callable(scope: Scope, number: str) -> str:
+    """The region as it is passed: a function, or a callable that is none."""
     return f"Called(region{number})" if scope.choose((False,) * 7 + (True,)) else f"region{number}"
 
 
@@ -270,7 +268,7 @@ def _consumer(
 
 def _run(scope: Scope, expression: str, size: int, *, top: bool) -> Value:
     """Bind what the consumer of a region returns, perhaps of several runs, or without gradients."""
-    turns = 3 if "* turn)" in expression else scope.choose((1,) * 58 + (3, 60 if top else 2))
+    turns = 3 if "* turn)" in expression else scope.choose((1,) * 38 + (3, 25 if top else 2))
     if turns > 1:
         scope.features.add("runs-in-a-loop")
         expression = f"sum({expression} for turn in range({turns}))"
