@@ -235,9 +235,10 @@ def _autocast(program: Program, during: str) -> AbstractContextManager[Any]:
 
 
 def _form(output: Any) -> str:
-    """What a region gave, without the values of its tensors."""
+    """What a region gave, without the values of its tensors; and under no_grad, whether it has a graph."""
     if isinstance(output, Tensor):
-        return f"{output.dtype}{tuple(output.shape)}"
+        graph = output.grad_fn is not None and not torch.is_grad_enabled()
+        return f"{output.dtype}{tuple(output.shape)}{' with a graph' if graph else ''}"
     if isinstance(output, dict):
         return f"{{{', '.join(f'{name!r}: {_form(value)}' for name, value in output.items())}}}"
     if isinstance(output, (tuple, list)):

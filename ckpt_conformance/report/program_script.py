@@ -100,7 +100,8 @@ _STARTS: Final = {
 
 _FORMS: Final = """\
 forms = []; called = run
-form = lambda x: f"{x.dtype}{tuple(x.shape)}" if isinstance(x, torch.Tensor) else x
+graph = lambda x: " with a graph" if x.grad_fn is not None and not torch.is_grad_enabled() else ""
+form = lambda x: f"{x.dtype}{tuple(x.shape)}{graph(x)}" if isinstance(x, torch.Tensor) else x
 look_at = lambda out: forms.append(repr(torch.utils._pytree.tree_map(form, out)))
 run = lambda fn, args, kwargs, use: called(fn, args, kwargs, lambda out: (look_at(out), use(out))[1])
 """
