@@ -12,6 +12,7 @@ from .autocast import Autocast
 from .generators import Generators
 from .modes import Modes
 from .streams import Streams
+from .turns import Pack
 
 __all__ = ["Ambient"]
 
@@ -31,11 +32,15 @@ class Ambient:
         self._dtype = torch.get_default_dtype()
 
     @contextlib.contextmanager
-    def replayed(self) -> Iterator[None]:
-        """The captured state in place; the present one is put back at the end, also after an exception."""
+    def replayed(self, pack: Pack | None = None) -> Iterator[None]:
+        """The captured state in place; the present one is put back at the end, also after an exception.
+
+        Args:
+            pack: What the recompute's saved tensors are packed with; see `turns.turn`.
+        """
         with (
             self.streams.replayed(),
-            self.generators.replayed(),
+            self.generators.replayed(pack),
             self._autocast.replayed(),
             _default_dtype(self._dtype),
             torch.enable_grad(),

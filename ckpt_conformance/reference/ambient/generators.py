@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CheckpointError
-from .turns import turn
+from .turns import Pack, turn
 
 
 class _Generator(NamedTuple):
@@ -30,9 +30,9 @@ class Generators:
         self._had_devices = _initialized()
 
     @contextlib.contextmanager
-    def drawn_from(self) -> Iterator[None]:
-        """Around the region's first run."""
-        with turn():
+    def drawn_from(self, pack: Pack | None = None) -> Iterator[None]:
+        """Around the region's first run; `pack` as for `turn`."""
+        with turn(pack):
             # within the turn: what another region draws meanwhile is not this region's
             self._before = [generator.read() for generator in self._generators]
             yield
@@ -49,13 +49,13 @@ class Generators:
             self._before.append(_at_its_seed(device.read()))
 
     @contextlib.contextmanager
-    def replayed(self) -> Iterator[None]:
-        """The states before the region in place; the present ones are put back.
+    def replayed(self, pack: Pack | None = None) -> Iterator[None]:
+        """The states before the region in place; the present ones are put back. `pack` as for `turn`.
 
         Raises:
             CheckpointError: The region drew other random numbers than in its first run.
         """
-        with turn():
+        with turn(pack):
             present = [generator.read() for generator in self._generators]
             try:
                 self._write(self._before)

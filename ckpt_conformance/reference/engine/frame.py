@@ -58,7 +58,7 @@ class Frame:
     def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The first run, on the caller's own inputs; what its graph saves is dropped."""
         self._running = True
-        with self._ambient.generators.drawn_from(), saved_tensors_hooks(self._pack, _unpack):
+        with self._ambient.generators.drawn_from(self._pack), saved_tensors_hooks(self._pack, _unpack):
             output = self._fn(*args, **kwargs)
         self._running = False
         found = survey(tree_leaves(output), self.start)
@@ -111,7 +111,7 @@ class Frame:
         args, kwargs = self._inputs.rebuilt(cuts)
         collected = _Collected(self.name, self.marks)
         try:
-            with self._ambient.replayed(), collected.hooks():
+            with self._ambient.replayed(collected.pack), collected.hooks():
                 started = mark_of_now()
                 leaves = tree_leaves(self._fn(*args, **kwargs))
         finally:
@@ -152,7 +152,7 @@ class _Collected:
     def hooks(self) -> Iterator[None]:
         """While these are active, saved tensors are collected."""
         try:
-            with saved_tensors_hooks(self._pack, Loan.read):
+            with saved_tensors_hooks(self.pack, Loan.read):
                 yield
         finally:
             while self._loans:
@@ -163,7 +163,8 @@ class _Collected:
         values, self._values = self._values, {}
         return values
 
-    def _pack(self, tensor: Tensor) -> Loan:
+    def pack(self, tensor: Tensor) -> Loan:
+        """Keep a value, and give the graph a loan of it."""
         number = len(self._values)
         self._check(number, tensor)
         value = self._values[number] = Value(tensor)
