@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from ckpt_conformance.candidate import Candidate
 from ckpt_conformance.fuzz import prelude
 from ckpt_conformance.fuzz.program import FILE, Program, functions
+from ckpt_conformance.fuzz.state import ambient_state
 from ckpt_conformance.regions import Region
 
 SEED = 20261
@@ -69,7 +69,7 @@ class Sight:
     replaced: list[str] = field(default_factory=list)
     backwards: int = 0
     alive: list[int] = field(default_factory=list)
-    states: list[str] = field(default_factory=list)
+    states: list[tuple[Any, ...]] = field(default_factory=list)
     error: tuple[str, str] | None = None
     ours: bool = False
     stage: str = "forward"
@@ -138,7 +138,7 @@ def execute(
         watch.kept.clear()
         sight.alive.append(watch.alive())
     sight.runs, sight.heard = watch.runs, watch.heard
-    sight.states.append(_state())
+    sight.states.append(ambient_state())
     _look_at_leaves(leaves, watch.given, sight)
     _put_back()
     return sight
@@ -195,7 +195,7 @@ def _steps(run: _Run, sight: Sight, watch: _Watch) -> None:
             with _autocast(run.program, "backward"):
                 _backward(run, sum(results[1:], results[0]), sight)
         sight.rng.append(_generators())
-        sight.states.append(_state())
+        sight.states.append(ambient_state())
         sight.alive.append(watch.alive())
         del results
         if plan == "steps":
@@ -223,7 +223,7 @@ def _forward(run: _Run, sight: Sight, watch: _Watch) -> Tensor:
     sight.results.append(result.detach().clone())
     sight.needs.append(result.requires_grad)
     sight.rng.append(_generators())
-    sight.states.append(_state())
+    sight.states.append(ambient_state())
     return result
 
 
@@ -331,19 +331,6 @@ def _generators() -> Tensor:
     """The state of the generators that a program draws from."""
     cpu = torch.get_rng_state()
     return torch.cat([cpu, torch.cuda.get_rng_state()]) if prelude.DEVICE == "cuda" else cpu
-
-
-def _state() -> str:
-    """The ambient state in words."""
-    return (
-        f"grad mode {torch.is_grad_enabled()}, default {torch.get_default_dtype()},"
-        f" autocast {torch.is_autocast_enabled(prelude.DEVICE)}, cache {torch.is_autocast_cache_enabled()},"
-        f" function modes {torch._C._len_torch_function_stack()},"
-        f" dispatch modes {torch._C._len_torch_dispatch_stack()}, warning filters {len(warnings.filters)},"
-        f" device {_device.CURRENT_DEVICE},"
-        f" cudnn benchmark {torch._C._get_cudnn_benchmark()},"
-        f" deterministic {torch._C._get_deterministic_algorithms()}"
-    )
 
 
 def _put_back() -> None:

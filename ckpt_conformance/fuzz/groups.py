@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 
 from ckpt_conformance.fuzz.oracle import Difference
 from ckpt_conformance.fuzz.program import Program
+from ckpt_conformance.fuzz.state import LEFT_CHANGED
 from ckpt_conformance.fuzz.traits import traits
 
 _LOST, _EXTRA, _VALUES = "a gradient is lost", "a gradient too many", "wrong values"
@@ -56,7 +57,7 @@ class Group:
         """
         if difference.fault != self.difference.fault:
             return False
-        if same_error(self.difference, difference):
+        if same_error(self.difference, difference) or _same_leftover(self.difference, difference):
             return True
         found, own = traits(program), self.cause
         if own <= found and effect(difference) in _following(effect(self.difference)):
@@ -138,6 +139,11 @@ def same_error(one: Difference, other: Difference) -> bool:
     if first is None or second is None or first[0] != second[0]:
         return False
     return SequenceMatcher(None, first[1], second[1]).ratio() >= _ALIKE
+
+
+def _same_leftover(one: Difference, other: Difference) -> bool:
+    """Whether two programs find the same piece of the ambient state left at the same value."""
+    return one.aspect.startswith(LEFT_CHANGED) and (one.aspect, one.detail) == (other.aspect, other.detail)
 
 
 def enter(groups: list[Group], group: Group) -> None:

@@ -16,6 +16,7 @@ from ckpt_conformance.fuzz.blocks import STATISTICS
 from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.rounding import sum_in_any_order
+from ckpt_conformance.fuzz.state import LEFT_CHANGED, PIECES
 
 CLEAR_REFUSALS = frozenset(
     {"NotImplementedError", "RuntimeError", "TypeError", "ValueError", "CheckpointError"}
@@ -155,8 +156,9 @@ def _without_numbers(message: str) -> str:
 
 def _left_changed(plain: Sight, found: Sight) -> Iterator[Difference]:
     for want, got in zip(plain.states, found.states, strict=False):
-        if want != got:
-            yield Difference("the ambient state is left changed", f"{want} became {got}")
+        for piece, before, after in zip(PIECES, want, got, strict=True):
+            if before != after:
+                yield Difference(LEFT_CHANGED + piece, f"{before} became {after}")
 
 
 def _differences(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Iterator[Difference]:

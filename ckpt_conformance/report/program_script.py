@@ -13,6 +13,7 @@ from ckpt_conformance.fuzz import prelude
 from ckpt_conformance.fuzz.execute import SEED
 from ckpt_conformance.fuzz.oracle import Difference
 from ckpt_conformance.fuzz.program import Program
+from ckpt_conformance.fuzz.state import LEFT_CHANGED, PIECES
 from ckpt_conformance.report.bundle import Bundle, NoScriptError
 from ckpt_conformance.report.clean import one_line
 from ckpt_conformance.report.expression import expression
@@ -121,13 +122,7 @@ _MEASURES: Final = {
     "the generator is left elsewhere": 'seen["generator"] = torch.get_rng_state().sum()',
     "a gradient is another tensor": 'seen["the same"] = [x.grad is g for x, g in zip(wanted, given)]',
     "hooks are called another number of times": 'seen["hooks called"] = sorted(heard)',
-    "the ambient state is left changed": """\
-seen["grad mode, dtype"] = torch.is_grad_enabled(), torch.get_default_dtype()
-seen["device"] = torch.get_default_device()
-seen["autocast, its cache"] = torch.is_autocast_enabled(DEVICE), torch.is_autocast_cache_enabled()
-seen["modes"] = torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
-seen["warning filters, cuDNN's benchmark, deterministic"] = (
-    len(warnings.filters), torch.backends.cudnn.benchmark, torch.are_deterministic_algorithms_enabled())""",
+    **{LEFT_CHANGED + piece: f"seen[{piece!r}] = {source}" for piece, source in PIECES.items()},
     "a version counter of a leaf moved": 'seen["versions"] = [leaf._version for leaf in leaves.values()]',
     "requires_grad of a leaf is changed": 'seen["need gradients"] = '
     "[leaf.requires_grad for leaf in leaves.values()]",
