@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from .ambient import Ambient
 from .engine.captured import Captured, captured_values
-from .engine.graph import mark_of_now, survey
+from .engine.graph import mark_of_now, origins, since, survey
 from .errors import CheckpointError
 
 
@@ -59,7 +59,7 @@ class Reentrant:
 
     def forward(self, use: _Use, inputs: tuple[Tensor, ...]) -> list[Any]:
         """The first run: with a graph that shows what needs gradients, but saves nothing."""
-        start = mark_of_now()
+        start, outside = mark_of_now(), origins([*inputs, *use.captured.tensors()])
         versions = [_version(tensor) for tensor in inputs]
         with torch.enable_grad(), use.ambient.generators.drawn_from(), saved_tensors_hooks(_drop, _refuse):
             leaves, use.out_spec = tree_flatten(use.function(*use.args, **use.kwargs))
@@ -67,7 +67,7 @@ class Reentrant:
             raise CheckpointError(
                 f"{use.name} changed an input in place, so a reentrant checkpoint cannot run it again"
             )
-        use.captured.settle(survey(leaves, start).leaves)
+        use.captured.settle(survey(leaves, since(start), outside).leaves)
         use.forms = [_form(leaf) for leaf in leaves]
         return leaves
 

@@ -34,7 +34,7 @@ class Restorer:
         self._going = {
             number: tensor.detach()
             for number, tensor in enumerate(tensors)
-            if _made_inside(tensor, frame.start) and _is_free(tensor, kept)
+            if _made_inside(tensor, frame.made) and _is_free(tensor, kept)
         }
         self._versions = {number: tensor._version for number, tensor in self._going.items()}
         self._discarded = False
@@ -132,14 +132,14 @@ def _addresses(values: Iterable[Any]) -> set[int]:
     return {storage._cdata for storage in storages if storage is not None}
 
 
-def _made_inside(tensor: Tensor, start: int) -> bool:
+def _made_inside(tensor: Tensor, made: range) -> bool:
     """Whether the region itself computed the tensor, and what it is a view of."""
     base = tensor._base
-    return _has_node_since(tensor, start) and (base is None or _has_node_since(base, start))
+    return _has_node_of(tensor, made) and (base is None or _has_node_of(base, made))
 
 
-def _has_node_since(tensor: Tensor, start: int) -> bool:
-    return tensor.grad_fn is not None and tensor.grad_fn._sequence_nr() >= start
+def _has_node_of(tensor: Tensor, made: range) -> bool:
+    return tensor.grad_fn is not None and tensor.grad_fn._sequence_nr() in made
 
 
 def _is_free(tensor: Tensor, kept: set[int]) -> bool:

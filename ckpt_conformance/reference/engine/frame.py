@@ -17,7 +17,7 @@ from ..errors import CheckpointError
 from ..patience import patiently
 from .captured import Captured, captured_values, hidden_values
 from .discarded import restore_first
-from .graph import forget_contexts, mark_of_now, survey
+from .graph import forget_contexts, mark_of_now, origins, since, survey
 from .inputs import SavedInputs, cut
 from .slots import Loan, Mark, Slot, Value
 from .tasks import Task, current_task
@@ -34,7 +34,7 @@ class Frame:
         name: What messages call the region.
         marks: One for each tensor that the first run saved, in order.
         captured: What the first run reached by closure.
-        start: Autograd nodes of the region have at least this sequence number.
+        made: The sequence numbers of the autograd nodes that the first run made; see `graph.since`.
         receiver: Takes the outputs of each recompute, detached; they are not kept otherwise. Held weakly: who
             receives them holds the frame.
     """
@@ -53,15 +53,17 @@ class Frame:
         self._running = False
         # known after the first run: only then is the recompute's graph walked for them
         self._has_contexts = True
-        self.start = mark_of_now()
+        self.made = range(0)
 
     def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The first run, on the caller's own inputs; what its graph saves is dropped."""
         self._running = True
+        start, outside = mark_of_now(), origins([*tree_leaves((args, kwargs)), *self.captured.tensors()])
         with self._ambient.generators.drawn_from(self._pack), saved_tensors_hooks(self._pack, _unpack):
             output = self._fn(*args, **kwargs)
         self._running = False
-        found = survey(tree_leaves(output), self.start)
+        self.made = since(start)
+        found = survey(tree_leaves(output), self.made, outside)
         self.captured.settle(found.leaves)
         self._has_contexts = bool(found.customs)
         return output
@@ -108,12 +110,14 @@ class Frame:
         self.captured.check(self.name)
         restore_first([*inputs, *self.captured.tensors()])
         cuts = [cut(tensor) for tensor in inputs]
+        outside = origins(self.captured.tensors())
         args, kwargs = self._inputs.rebuilt(cuts)
         collected = _Collected(self.name, self.marks)
         try:
             with self._ambient.replayed(collected.pack), collected.hooks():
-                started = mark_of_now()
+                start = mark_of_now()
                 leaves = tree_leaves(self._fn(*args, **kwargs))
+                made = since(start)
         finally:
             for tensor in cuts:
                 _drop_gradient(tensor)
@@ -123,7 +127,7 @@ class Frame:
         if receive is not None:
             receive([_detached(leaf) for leaf in leaves])
         if self._has_contexts:
-            forget_contexts(leaves, started)
+            forget_contexts(leaves, made, outside)
         return values
 
     def _check_count(self, found: int) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
+
+_LEAF = 2**64 - 1
+"""The sequence number of every node that accumulates a leaf's gradient."""
 
 
 def mark_of_now() -> int:
@@ -16,13 +19,33 @@ def mark_of_now() -> int:
     return number
 
 
-def region_nodes(outputs: list[Any], start: int) -> Iterator[Any]:
-    """The nodes behind the outputs that were made at `start` or later, leaves' nodes included."""
-    waiting = [leaf.grad_fn for leaf in outputs if isinstance(leaf, Tensor) and leaf.grad_fn is not None]
-    seen = set(waiting)
+def since(mark: int) -> range:
+    """The sequence numbers of the nodes that this thread has made since a mark.
+
+    Each thread counts for itself: a node of another one may have any number, and a mark alone would take it
+    for a node of this run where that thread has counted further.
+    """
+    return range(mark, mark_of_now())
+
+
+def origins(values: Iterable[Any]) -> set[Any]:
+    """The nodes that tensors come from."""
+    return {value.grad_fn for value in values if isinstance(value, Tensor) and value.grad_fn is not None}
+
+
+def region_nodes(outputs: list[Any], made: range, outside: Collection[Any]) -> Iterator[Any]:
+    """The nodes behind the outputs that one run of a region made, leaves' nodes included.
+
+    Args:
+        outputs: What the run gave.
+        made: The run's sequence numbers; see `since`.
+        outside: Nodes that are known to be none of its.
+    """
+    waiting = list(origins(outputs))
+    seen = {*waiting, *outside}
     while waiting:
         node = waiting.pop()
-        if node._sequence_nr() < start:
+        if node in outside or ((number := node._sequence_nr()) not in made and number != _LEAF):
             continue
         yield node
         for parent, _ in node.next_functions:
@@ -43,10 +66,10 @@ class Survey(NamedTuple):
     customs: list[BackwardCFunction]
 
 
-def survey(outputs: list[Any], start: int) -> Survey:
-    """Walk the region's graph once."""
+def survey(outputs: list[Any], made: range, outside: Collection[Any]) -> Survey:
+    """Walk the region's graph once; the arguments are those of `region_nodes`."""
     found = Survey([], [])
-    for node in region_nodes(outputs, start):
+    for node in region_nodes(outputs, made, outside):
         if isinstance(node, BackwardCFunction):
             found.customs.append(node)
         elif (variable := getattr(node, "variable", None)) is not None:
@@ -54,11 +77,11 @@ def survey(outputs: list[Any], start: int) -> Survey:
     return found
 
 
-def forget_contexts(outputs: list[Any], start: int) -> None:
+def forget_contexts(outputs: list[Any], made: range, outside: Collection[Any]) -> None:
     """Empty the contexts of custom functions in a graph that no backward will ever run through.
 
     A context that holds its function's output closes a cycle through C++, which would keep the recomputed
     output for good, once for each backward.
     """
-    for node in survey(outputs, start).customs:
+    for node in survey(outputs, made, outside).customs:
         vars(node).clear()
