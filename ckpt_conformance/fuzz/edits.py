@@ -104,6 +104,8 @@ def _computes(value: ast.expr) -> bool:
     """Whether an expression makes a tensor of tensors: it is no call of a region, and no container."""
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "meet":
         return False
+    if "requires_grad_" in forms.words_in(value):
+        return False  # a survived backward may leave half a gradient: on no other leaf than this one
     return not isinstance(value, (ast.Name, ast.Tuple, ast.List, ast.Dict, ast.Constant))
 
 

@@ -27,8 +27,8 @@ RANDOM = frozenset({"dropout", "rand_like", "alpha_dropout", "rrelu", "rand"})
 
 _WAVERING = frozenset({"wavering", "wavers"})
 _WAVERING_WORDS = _WAVERING | {
-    "autograd", "backward", "clear", "detach", "double", "equal", "exp", "get_rng_state", "isinstance", "len",
-    "requires_grad_", "set_rng_state",
+    "autograd", "backward", "clear", "detach", "double", "equal", "exp", "fork_rng", "isinstance", "len",
+    "random", "requires_grad_",
 }  # fmt: skip
 """What is written around a region whose second run differs; see `wavering`."""
 
