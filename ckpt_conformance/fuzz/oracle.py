@@ -15,7 +15,7 @@ from ckpt_conformance.fuzz.around import CHANGED
 from ckpt_conformance.fuzz.blocks import STATISTICS
 from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.program import Program
-from ckpt_conformance.fuzz.rounding import sum_in_any_order
+from ckpt_conformance.fuzz.rounding import rounds_by_layout, sum_in_any_order
 from ckpt_conformance.fuzz.state import LEFT_CHANGED, PIECES
 
 CLEAR_REFUSALS = frozenset(
@@ -39,12 +39,12 @@ class Difference:
 
     @property
     def fault(self) -> bool:
-        """Whether a user would call it one: no refusal, and more than a sum in another order."""
-        return not self.refusal and not self.aspect.endswith(_ANY_ORDER)
+        """Whether a user would call it one: no refusal, and more than last bits that may differ."""
+        return not self.refusal and not self.aspect.endswith(_MAY)
 
 
 _LAST_BITS = " in its last bits"
-_ANY_ORDER = ", as sums in another order do"
+_MAY = ", as they may"
 _ULPS = 32
 """How far apart sums of the same contributions may be, where they are added up in another order."""
 
@@ -70,12 +70,8 @@ def difference(program: Program, candidate: Candidate, plain: Sight, found: Sigh
     first = _first_difference(program, candidate, plain, found)
     if first is None or not first.aspect.endswith(_LAST_BITS):
         return first
-    summed = sum_in_any_order(program)
-    return (
-        replace(first, aspect=first.aspect + _ANY_ORDER, detail=f"{first.detail}; {summed}")
-        if summed
-        else first
-    )
+    why = sum_in_any_order(program) or rounds_by_layout(program, plain)
+    return replace(first, aspect=first.aspect + _MAY, detail=f"{first.detail}; {why}") if why else first
 
 
 def _first_difference(
