@@ -143,7 +143,12 @@ def _has_node_of(tensor: Tensor, made: range) -> bool:
 
 
 def _is_free(tensor: Tensor, kept: set[int]) -> bool:
-    """Whether nothing that outlives the region lies on the tensor's memory, as far as can be told."""
+    """Whether nothing that outlives the region lies on the tensor's memory, as far as can be told.
+
+    An inference tensor has no version by which a change of it would show.
+    """
+    if tensor.is_inference():
+        return False
     storage = storage_of(tensor)
     return storage is not None and storage._cdata not in kept and storage.resizable() and storage.nbytes() > 0
 
