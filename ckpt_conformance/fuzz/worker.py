@@ -42,7 +42,7 @@ class Answer:
 
 
 _LOOKS = 3
-"""How often memory on a GPU has to be seen alive: the engine's threads let go of a backward's tensors a moment
+"""How often memory on a GPU has to be seen alive: the engine's threads let go of a backward's tensors only
 after it has returned."""
 
 

@@ -339,3 +339,24 @@ def test_an_exception_in_the_recompute_arrives_unchanged_and_can_be_tried_again(
         loss.backward(retain_graph=True)
     loss.backward()
     assert torch.equal(expected, x.grad)
+
+
+class _Clone(torch.autograd.Function):
+    """A copy, whose node is made in inference mode too."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def test_an_output_without_a_version_is_left_where_it_is():
+    with torch.inference_mode():
+        start = sample(4, 6).detach().sin().requires_grad_()
+        with torch.enable_grad():
+            out = CheckpointWithoutOutput().checkpoint(_Clone.apply, start)
+        assert out.is_inference()
+        assert torch.equal(out, start)
