@@ -208,6 +208,8 @@ def _plainly(program: Program, place: int) -> Program | None:
 def _same_leaf(program: Program, place: int) -> Program | None:
     """The first leaf in place of another one."""
     first, other = program.leaves[0], program.leaves[place]
+    if other.startswith("c"):
+        return None  # a constant that a function knows is no input
     step = tuple(re.sub(rf"\b{other}\b", first, line) for line in program.step)
     return replace(program, step=step) if other != first else None
 

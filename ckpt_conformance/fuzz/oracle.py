@@ -232,15 +232,16 @@ def _unequal(aspect: str, what: str, want: Tensor | None, got: Tensor | None) ->
         )
     elif not torch.allclose(want, got, rtol=0, atol=0, equal_nan=True):
         gap = float((want.detach() - got.detach()).abs().nan_to_num(nan=torch.inf).max())
-        bits = _LAST_BITS if gap <= _ulps(want, single=aspect == "a result differs") else ""
+        bits = _LAST_BITS if gap <= _ulps(want) else ""
         yield Difference(f"{aspect}{bits}", f"{what}: off by up to {gap:.3g}")
 
 
-def _ulps(tensor: Tensor, *, single: bool) -> float:
-    """A few units in the last place of a tensor's largest element, perhaps of single precision at least."""
+def _ulps(tensor: Tensor) -> float:
+    """A few units in the last place of a tensor's largest element, of single precision at least.
+
+    A double may come of what was computed in single precision.
+    """
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return 0.0
-    eps = torch.finfo(tensor.dtype).eps
-    if single:  # a program's result is of float64, whatever it was computed in
-        eps = max(eps, torch.finfo(torch.float32).eps)
+    eps = max(torch.finfo(tensor.dtype).eps, torch.finfo(torch.float32).eps)
     return _ULPS * eps * float(tensor.detach().abs().nan_to_num().max())
