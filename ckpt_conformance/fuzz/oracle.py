@@ -17,6 +17,7 @@ from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.rounding import rounds_by_layout, sum_in_any_order
 from ckpt_conformance.fuzz.state import LEFT_CHANGED, PIECES
+from ckpt_conformance.fuzz.wavering import WRONG
 
 CLEAR_REFUSALS = frozenset(
     {"NotImplementedError", "RuntimeError", "TypeError", "ValueError", "CheckpointError"}
@@ -87,7 +88,9 @@ def _first_difference(
 
 
 def valid(program: Program, plain: Sight) -> bool:
-    """Whether the plain run says something: it raises only where the program means to."""
+    """Whether the plain run says something: it raises, or is wrong, only where the program means to."""
+    if plain.heard[WRONG]:
+        return False
     return plain.error is None or plain.stage == "freed graph" or (
         CHANGED in program.features and plain.stage == "backward"
     )  # fmt: skip

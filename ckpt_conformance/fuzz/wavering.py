@@ -62,3 +62,6 @@ def end(scope: Scope) -> list[str]:
 
 WAVERS = "second-run-differs"
 """The feature of programs with such a region."""
+
+WRONG = "the right gradient or an error: False"
+"""What is heard where there was neither; in a plain run it says that shrinking has gone too far."""
