@@ -14,7 +14,8 @@ from ..patience import patiently
 Pack: TypeAlias = Callable[[Any], Any]
 
 _LOCK = threading.RLock()
-_top_hooks: Any = torch._C._autograd._top_saved_tensors_default_hooks
+# before torch 2.8 nothing tells the hooks: there a backward in another thread waits as long as is patient
+_top_hooks: Any = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _ignore: None)
 
 
 class _Turn:
@@ -70,7 +71,8 @@ def turn(pack: Pack | None = None) -> Iterator[None]:
     Args:
         pack: What the region's saved tensors are packed with, by which its backwards are known.
     """
-    present = next((lasting for lasting in _TURNS if lasting.has_this_thread()), None)
+    # a copy: one that ends meanwhile would make this pass over the next
+    present = next((lasting for lasting in tuple(_TURNS) if lasting.has_this_thread()), None)
     if present is not None:
         with present.joined(pack):
             yield
