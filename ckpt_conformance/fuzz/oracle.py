@@ -44,6 +44,7 @@ class Difference:
         return not self.refusal and not self.aspect.endswith(_MAY)
 
 
+_RESULT, _GRADIENT, _LEAF = "a result differs", "a gradient differs", "a leaf differs"
 _LAST_BITS = " in its last bits"
 _MAY = ", as they may"
 _ULPS = 32
@@ -67,24 +68,46 @@ _IN_BACKWARD = frozenset({"plan-twice", "plan-grad", "plan-inputs", "plan-second
 
 
 def difference(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Difference | None:
-    """The first difference in order of cause, or None."""
-    first = _first_difference(program, candidate, plain, found)
-    if first is None or not first.aspect.endswith(_LAST_BITS):
+    """The first difference in order of cause, or None.
+
+    Last bits that may differ come behind whatever they cannot bring about.
+    """
+    differences = _in_order(program, candidate, plain, found)
+    first = next(differences, None)
+    why = "" if first is None else _why_it_may(program, plain, first)
+    if first is None or not why:
         return first
-    why = sum_in_any_order(program) or rounds_by_layout(program, plain)
-    return replace(first, aspect=first.aspect + _MAY, detail=f"{first.detail}; {why}") if why else first
+    excused = replace(first, aspect=first.aspect + _MAY, detail=f"{first.detail}; {why}")
+    return next((other for other in differences if not _of_values(other)), excused)
 
 
-def _first_difference(
-    program: Program, candidate: Candidate, plain: Sight, found: Sight
-) -> Difference | None:
+def _why_it_may(program: Program, plain: Sight, found: Difference) -> str:
+    """Why last bits may differ, in words; empty where they must not, or where more than those do."""
+    if not found.aspect.endswith(_LAST_BITS):
+        return ""
+    if (
+        found.aspect.startswith(_RESULT)
+        and program.plan != "steps"
+        and "inner-backward" not in program.features
+    ):
+        return ""  # no gradient goes into it
+    return sum_in_any_order(program) or rounds_by_layout(program, plain)
+
+
+def _of_values(found: Difference) -> bool:
+    """Whether numbers alone differ, which last bits may have moved elsewhere first."""
+    return found.aspect.removesuffix(_LAST_BITS) in {_RESULT, _GRADIENT, _LEAF}
+
+
+def _in_order(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Iterator[Difference]:
     if program.plan == "spent" and found.stage not in {"forward", "backward"}:
-        return _on_freed_graph(plain, found)
-    if CHANGED in program.features:
-        return _on_change(program, candidate, plain, found)
-    if found.error is not None:
-        return _raised(program, candidate, found)
-    return next(_differences(program, candidate, plain, found), None)
+        yield from _on_freed_graph(plain, found)
+    elif CHANGED in program.features:
+        yield from _on_change(program, candidate, plain, found)
+    elif found.error is not None:
+        yield _raised(program, candidate, found)
+    else:
+        yield from _differences(program, candidate, plain, found)
 
 
 def valid(program: Program, plain: Sight) -> bool:
@@ -96,30 +119,26 @@ def valid(program: Program, plain: Sight) -> bool:
     )  # fmt: skip
 
 
-def _on_freed_graph(plain: Sight, found: Sight) -> Difference | None:
+def _on_freed_graph(plain: Sight, found: Sight) -> Iterator[Difference]:
     """The plain run raises if it had saved anything; a candidate may raise there in any words, and must."""
-    changed = next(_left_changed(plain, found), None)
-    if changed is not None:
-        return changed
+    yield from _left_changed(plain, found)
     if plain.error is not None and found.error is None:
-        return Difference("no error where the plain run has one", " ".join(plain.error))
-    return None
+        yield Difference("no error where the plain run has one", " ".join(plain.error))
 
 
-def _on_change(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Difference | None:
+def _on_change(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Iterator[Difference]:
     """A tensor that a graph may have saved was changed: an error, or what unchanged ones would give.
 
     Where the plain run has no error the change did no harm; a candidate that recomputes cannot know that.
     """
-    if found.error is not None:
-        return (
-            next(_left_changed(plain, found), None) if _clear(found) else _raised(program, candidate, found)
-        )
-    if plain.error is None:
-        return next(_differences(program, candidate, plain, found), None)
-    if _with_unchanged(program, found):
-        return None
-    return Difference("no error where the plain run has one", " ".join(plain.error))
+    if found.error is not None and _clear(found):
+        yield from _left_changed(plain, found)
+    elif found.error is not None:
+        yield _raised(program, candidate, found)
+    elif plain.error is None:
+        yield from _differences(program, candidate, plain, found)
+    elif not _with_unchanged(program, found):
+        yield Difference("no error where the plain run has one", " ".join(plain.error))
 
 
 def _with_unchanged(program: Program, found: Sight) -> bool:
@@ -168,7 +187,7 @@ def _differences(program: Program, candidate: Candidate, plain: Sight, found: Si
     if plain.forms != found.forms:
         yield Difference("a region gives something else", f"{plain.forms} became {found.forms}")
     for number, (want, got) in enumerate(zip(plain.results, found.results, strict=False)):
-        yield from _unequal("a result differs", f"result {number}", want, got)
+        yield from _unequal(_RESULT, f"result {number}", want, got)
     # a recompute runs a backward that the region itself asks for again, and with it that one's hooks
     if plain.heard != found.heard and "inner-backward" not in program.features:
         yield Difference(
@@ -182,13 +201,13 @@ def _differences(program: Program, candidate: Candidate, plain: Sight, found: Si
 
 def _leaf_differences(candidate: Candidate, plain: Sight, found: Sight) -> Iterator[Difference]:
     for name, want in plain.gradients.items():
-        yield from _unequal("a gradient differs", f"gradient of {name}", want, found.gradients.get(name))
+        yield from _unequal(_GRADIENT, f"gradient of {name}", want, found.gradients.get(name))
     for name, value in plain.leaves.items():
         # what a module gathers, it gathers in each run
         gathers = name.startswith(STATISTICS)
         if gathers and (name.startswith(STATISTICS[1]) or "batch-statistics" not in candidate.capabilities):
             continue
-        yield from _unequal("a leaf differs", name, value, found.leaves.get(name))
+        yield from _unequal(_LEAF, name, value, found.leaves.get(name))
     if plain.versions != found.versions:
         yield Difference("a version counter of a leaf moved", f"{plain.versions} became {found.versions}")
     if plain.replaced != found.replaced:

@@ -72,6 +72,26 @@ def test_one_ulp_is_none_where_four_gradients_meet():
     assert _shifted(TWO_REGIONS, ONE_ULP) == (said, False)
 
 
+def test_what_last_bits_cannot_bring_about_shows_behind_them():
+    plain, other = execute(TWO_REGIONS, PLAIN), execute(TWO_REGIONS, PLAIN)
+    other.gradients = {name: gradient * ONE_ULP for name, gradient in plain.gradients.items()}
+    other.marks = {"x0": ["left_here"]}
+    found = difference(TWO_REGIONS, PLAIN, plain, other)
+    assert found is not None
+    assert (found.aspect, found.fault) == ("leaves are given attributes", True)
+
+
+def test_one_ulp_of_a_result_is_a_fault_where_no_gradient_has_gone_into_it():
+    plain, other = execute(TWO_REGIONS, PLAIN), execute(TWO_REGIONS, PLAIN)
+    other.results = [result * ONE_ULP for result in plain.results]
+    found = difference(TWO_REGIONS, PLAIN, plain, other)
+    assert found is not None
+    assert (found.aspect, found.fault) == ("a result differs in its last bits", True)
+    later = difference(replace(TWO_REGIONS, plan="steps"), PLAIN, plain, other)
+    assert later is not None
+    assert not later.fault
+
+
 def test_more_than_last_bits_is_a_fault_everywhere():
     assert _shifted(TWO_REGIONS, 1.01) == ("a gradient differs", True)
 
