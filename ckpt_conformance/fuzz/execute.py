@@ -34,7 +34,7 @@ class Sight:
     """What one run of a program showed.
 
     Attributes:
-        results: The result of each forward, detached, and after it what the backward left.
+        results: The result of each forward, detached.
         gradients: `.grad` of each leaf at the end, by name.
         leaves: The values of the leaves at the end (an optimizer may have moved them).
         versions: The leaves' version counters at the end.
