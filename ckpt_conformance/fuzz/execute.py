@@ -234,11 +234,15 @@ def _autocast(program: Program, during: str) -> AbstractContextManager[Any]:
     return torch.autocast(prelude.DEVICE, dtype=dtype)
 
 
+WITH_A_GRAPH = " with a graph"
+"""What is said of a tensor that has one although it is given under no_grad."""
+
+
 def _form(output: Any) -> str:
     """What a region gave, without the values of its tensors; and under no_grad, whether it has a graph."""
     if isinstance(output, Tensor):
         graph = output.grad_fn is not None and not torch.is_grad_enabled()
-        return f"{output.dtype}{tuple(output.shape)}{' with a graph' if graph else ''}"
+        return f"{output.dtype}{tuple(output.shape)}{WITH_A_GRAPH if graph else ''}"
     if isinstance(output, dict):
         return f"{{{', '.join(f'{name!r}: {_form(value)}' for name, value in output.items())}}}"
     if isinstance(output, (tuple, list)):

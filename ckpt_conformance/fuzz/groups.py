@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
+from ckpt_conformance.fuzz.execute import WITH_A_GRAPH
 from ckpt_conformance.fuzz.oracle import Difference
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.state import LEFT_CHANGED
@@ -71,8 +72,8 @@ class Group:
         """
         if self.explains(other.program, other.difference):
             return True
-        kinds = effect(self.difference), effect(other.difference)
-        return other.difference.fault and kinds == ("dies", "raises") and set() < self.cause <= other.cause
+        gone = other.difference.fault and _misses_memory(other.difference)
+        return gone and effect(self.difference) == "dies" and set() < self.cause <= other.cause
 
     def count_in(self, difference: Difference) -> None:
         """Count one more program."""
@@ -116,6 +117,8 @@ def effect(difference: Difference) -> str:
     if aspect.startswith(("a gradient differs: one is missing", "requires_grad of the result differs")):
         gained = difference.detail.endswith("expected none") or "[False" in difference.detail[:7]
         return _EXTRA if gained else _LOST
+    if aspect == "a region gives something else":
+        return _effect_on_graphs(difference) or aspect
     if aspect.startswith(_OF_VALUES) or "the right gradient" in difference.detail:
         return _VALUES
     if aspect.startswith("the process dies"):
@@ -123,10 +126,24 @@ def effect(difference: Difference) -> str:
     return "raises" if error(aspect) else aspect
 
 
+def _effect_on_graphs(difference: Difference) -> str:
+    """What a gradient would find, where regions give the same but for the graphs behind it; else empty."""
+    want, _, got = difference.detail.partition(" became ")
+    if want.replace(WITH_A_GRAPH, "") != got.replace(WITH_A_GRAPH, ""):
+        return ""
+    return _EXTRA if got.count(WITH_A_GRAPH) > want.count(WITH_A_GRAPH) else _LOST
+
+
 def error(aspect: str) -> tuple[str, str] | None:
     """The type and the words of an error that a candidate raised, if that is what the aspect tells."""
     told = re.match(r"(?:forward|backward|freed graph|done) raises (\w*): (.*)", aspect, re.DOTALL)
     return (told[1], told[2]) if told else None
+
+
+def _misses_memory(difference: Difference) -> bool:
+    """Whether a difference is an error about memory that is gone."""
+    told = error(difference.aspect)
+    return told is not None and re.search(r"\bstorage\b|allocated|memory access", told[1]) is not None
 
 
 _ALIKE = 0.75

@@ -16,6 +16,8 @@ from ckpt_conformance.fuzz.worker import Worker
 LOST = Difference("a gradient differs: one is missing", "gradient of x: is none")
 MOVED = Difference("a gradient differs", "gradient of x: off by up to 1")
 HOOKS = Difference("hooks are called another number of times", "{'hook on x': 1} became {}")
+NO_GRAPH = Difference("a region gives something else", "['float32(4,) with a graph'] became ['float32(4,)']")
+RETYPED = Difference("a region gives something else", "['float32(4,) with a graph'] became ['float64(4,)']")
 ALIVE = Difference("memory stays alive", "3 storages, 0 in the plain run")
 DIES = Difference("the process dies by SIGSEGV", "the process died by SIGSEGV")
 
@@ -40,14 +42,20 @@ def test_the_cause_is_what_the_smallest_program_does_beyond_the_simplest():
     assert Group(_program(plan="twice"), MOVED).cause == {"backward: twice"}
 
 
-@pytest.mark.parametrize("found", [LOST, MOVED, HOOKS])
+@pytest.mark.parametrize("found", [LOST, MOVED, HOOKS, NO_GRAPH])
 def test_what_follows_from_a_lost_gradient_is_explained_by_it(found):
     assert Group(BOXED, LOST).explains(HOOKED, found)
 
 
 @pytest.mark.parametrize(
     ("program", "found"),
-    [(PLAIN, LOST), (HOOKED, ALIVE), (HOOKED, _raises("no")), (HOOKED, _raises("no", refusal=True))],
+    [
+        (PLAIN, LOST),
+        (HOOKED, ALIVE),
+        (HOOKED, RETYPED),
+        (HOOKED, _raises("no")),
+        (HOOKED, _raises("no", refusal=True)),
+    ],
 )
 def test_a_lost_gradient_explains_nothing_else(program, found):
     assert not Group(BOXED, LOST).explains(program, found)
@@ -70,9 +78,10 @@ def test_a_computation_that_goes_wrong_for_one_reason_may_die_too():
     assert not Group(BOXED, MOVED).explains(BOXED, ALIVE)
 
 
-def test_an_error_that_needs_what_kills_the_process_is_that_again():
+def test_an_error_about_memory_that_needs_what_kills_the_process_is_that_again():
     dying, raising = Group(BOXED, DIES), Group(HOOKED, _raises("out of bounds for storage of size N"))
     assert dying.is_again(raising)
+    assert not dying.is_again(Group(HOOKED, _raises("'str' object has no attribute 'untyped_storage'")))
     assert not raising.is_again(dying)
     assert not Group(PLAIN, DIES).is_again(raising)
 
