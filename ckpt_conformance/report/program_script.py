@@ -296,34 +296,21 @@ def _unparsed(node: ast.AST) -> str:
 
 
 def _look(program: Program, found: Difference, used: list[str], measures: Mapping[str, str]) -> str:
-    forward = [f"result = step({', '.join(['leaves', 'run', *used])})"]
-    forward += ['seen["result"] = result.detach().clone()']
-    if program.autocast not in {"", "backward"}:
-        forward[0] = f"with torch.autocast(DEVICE, dtype=torch.{program.autocast}): {forward[0]}"
-    if program.plan == "micro":
-        forward.insert(1, forward[0].replace("result =", "result = result +"))
-    weights = "torch.linspace(0.5, 1.5, result.numel(), device=DEVICE, dtype=result.dtype)"
-    loss = f"loss = (result.flatten() * {weights})"
-    half = "[: (result.numel() + 1) // 2]" if program.plan == "half" else ""
-    backward = [f"{loss}{half}.sum()", f"if loss.requires_grad: {_BACKWARDS[program.plan]}"]
-    if program.autocast == "backward":
-        backward = [
-            "with torch.autocast(DEVICE, dtype=torch.bfloat16):",
-            *(f"    {line}" for line in backward),
-        ]
-    forward += backward
     after = _AFTER_BACKWARD.get(found.aspect, "")
-    if after:
-        forward += ["loss = first = None", after]
+    steps = [
+        *_forward(program, used),
+        *_backward(program),
+        *(["loss = first = None", after] if after else []),
+    ]
     if program.plan == "steps":
-        forward = [
+        steps = [
             "for _ in range(2):",
-            *(f"    {line}" for line in forward),
+            *_indented(steps, 4),
             "    with torch.no_grad(): [x.sub_(0.125 * x.grad) for x in wanted if x.grad is not None]",
             "    for leaf in wanted: leaf.grad = None",
         ]
     starts = ["seen, leaves = {}, setup()", *(_STARTS[name] for name in used)]
-    if any("wanted" in line for line in forward) or program.plan == "into":
+    if any("wanted" in line for line in steps) or program.plan == "into":
         starts.append("wanted = [leaf for leaf in leaves.values() if leaf.requires_grad]")
     if program.plan == "into":
         starts += _GIVEN.splitlines()
@@ -332,17 +319,40 @@ def _look(program: Program, found: Difference, used: list[str], measures: Mappin
     if found.aspect in _NOTING and "note" not in used:
         starts += [_STARTS["note"], *_NOTED.splitlines()]
     made = _LOOK.format(
-        start=_lines(starts, 4),
+        start="\n".join(_indented(starts, 4)),
         seed=SEED,
-        forward=_lines(forward, 8),
+        forward="\n".join(_indented(steps, 8)),
         graded="(leaves | kept)" if "keep" in used else "leaves",
-        measure=_lines(measures.get(found.aspect, "").splitlines(), 4),
+        measure="\n".join(_indented(measures.get(found.aspect, "").splitlines(), 4)),
     )
     return "\n".join(line for line in made.splitlines() if line.strip())
 
 
-def _lines(lines: list[str], indent: int) -> str:
-    return "\n".join(" " * indent + line for line in lines)
+def _forward(program: Program, used: list[str]) -> list[str]:
+    """The lines that bind the result."""
+    lines = [f"result = step({', '.join(['leaves', 'run', *used])})"]
+    if program.autocast not in {"", "backward"}:
+        lines[0] = f"with torch.autocast(DEVICE, dtype=torch.{program.autocast}): {lines[0]}"
+    if program.plan == "micro":
+        lines.append(lines[0].replace("result =", "result = result +"))
+    return [*lines, 'seen["result"] = result.detach().clone()']
+
+
+def _backward(program: Program) -> list[str]:
+    """The lines that go back from it."""
+    weights = "torch.linspace(0.5, 1.5, result.numel(), device=DEVICE, dtype=result.dtype)"
+    half = "[: (result.numel() + 1) // 2]" if program.plan == "half" else ""
+    lines = [
+        f"loss = (result.flatten() * {weights}){half}.sum()",
+        f"if loss.requires_grad: {_BACKWARDS[program.plan]}",
+    ]
+    if program.autocast != "backward":
+        return lines
+    return ["with torch.autocast(DEVICE, dtype=torch.bfloat16):", *_indented(lines, 4)]
+
+
+def _indented(lines: list[str], by: int) -> list[str]:
+    return [" " * by + line for line in lines]
 
 
 def _used(source: str) -> Iterator[str]:
