@@ -54,7 +54,7 @@ def _in_step(name: str, find: _Find, brings: frozenset[str] = frozenset()) -> Ed
 
 def _bodies(tree: ast.AST) -> Iterator[list[ast.stmt]]:
     for node in ast.walk(tree):
-        for part in ("body", "orelse", "handlers"):
+        for part in ("body", "orelse"):
             body = getattr(node, part, None)
             if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
                 yield body
