@@ -1,7 +1,7 @@
 """Look for differences from the plain run with generated programs.
 
 Each difference is shrunk and written out as a script; exit code 0 none was found, 1 some were, 2 it could not
-be started.
+be started or was interrupted, after telling what was found until then.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import gc
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from ckpt_conformance.fuzz.hunt import Catch
     from ckpt_conformance.fuzz.program import Program
     from ckpt_conformance.fuzz.worker import Worker
-
-_CORPUS: Final = "corpus.jsonl"
 
 USAGE: Final = "[CANDIDATE] [OPTIONS]"
 
@@ -43,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="stop after so long, shrinking included")  # fmt: skip
     parser.add_argument(
         "--corpus", type=Path, metavar="DIR",
-        help=f"replay the programs in DIR/{_CORPUS} first; write new ones there, with a script for each. A"
+        help="replay the programs in DIR/corpus.jsonl first; add new ones there, with a script for each. A"
         " saved program is Python source that is run: replay only what you trust",
     )  # fmt: skip
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cpu (the default) or cuda")
@@ -53,56 +50,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Hunt, and print what was caught."""
     from ckpt_conformance.candidate import CandidateError, Style
-    from ckpt_conformance.fuzz.worker import Worker
-    from ckpt_conformance.resolve import resolve
-    from ckpt_conformance.suite.options import device_named
 
     if importlib.util.find_spec("hypothesis") is None:
         raise CandidateError("this needs hypothesis: python -m pip install 'ckpt-conformance[fuzz]'")
+    from ckpt_conformance.fuzz.hunt import Catch
+    from ckpt_conformance.fuzz.worker import Worker
+    from ckpt_conformance.report.corpus import claim_corpus, read_corpus
+    from ckpt_conformance.resolve import resolve
+    from ckpt_conformance.suite.interrupts import terminable
+    from ckpt_conformance.suite.options import device_named
+
     style = Style(arguments.style) if arguments.style else None
     candidate = resolve(arguments.candidate, style)
-    saved = list(_saved(arguments.corpus)) if arguments.corpus else []
+    saved = read_corpus(arguments.corpus) if arguments.corpus else []
+    if arguments.corpus:
+        claim_corpus(arguments.corpus)
     # asked through the driver, CUDA could not be used in the processes that run the programs
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     worker = Worker(lambda: candidate, device=device_named(arguments.device))
+    caught = Catch()
     try:
-        caught = _hunt(arguments, worker, saved)
+        with terminable():
+            caught = _replay(worker, saved)
+            _hunt(arguments, worker, caught)
+    except KeyboardInterrupt:
+        # what was found until then is worth as much
+        _show(caught, candidate, saved, arguments)
+        raise
     finally:
         worker.close()
-    _show(caught, candidate, arguments)
+    _show(caught, candidate, saved, arguments)
     return 1 if caught.faults() else 0
 
 
-def _saved(folder: Path) -> Iterator[Program]:
-    """The programs of a corpus; none where there is no file yet.
-
-    Raises:
-        ProgramError: A line is no saved program, or the file cannot be read.
-    """
-    from ckpt_conformance.fuzz.program import Program, ProgramError
-
-    file = folder / _CORPUS
-    if not file.exists():
-        return
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise ProgramError(f"{file} cannot be read: {error}") from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield Program.from_json(line)
-        except ProgramError as error:
-            raise ProgramError(f"{file}, line {number}: {error}") from error
-
-
-def _hunt(arguments: argparse.Namespace, worker: Worker, saved: list[Program]) -> Catch:
-    from ckpt_conformance.fuzz.hunt import hunt, replayed
+def _replay(worker: Worker, saved: list[Program]) -> Catch:
+    from ckpt_conformance.fuzz.hunt import replayed
 
     gc.freeze()  # what is loaded by now outlives the hunt, which makes much garbage of its own
     caught = replayed(worker, saved)
     if saved:
-        print(f"{len(saved)} saved programs: {_line(caught)}")
-    return hunt(
+        print(f"{len(saved)} saved programs: {_line(caught)}", flush=True)
+    return caught
+
+
+def _hunt(arguments: argparse.Namespace, worker: Worker, caught: Catch) -> None:
+    from ckpt_conformance.fuzz.hunt import hunt
+
+    hunt(
         worker,
         examples=arguments.examples,
         start=arguments.seed,
@@ -120,23 +114,29 @@ def _line(caught: Catch) -> str:
     )
 
 
-def _show(caught: Catch, candidate: Candidate, arguments: argparse.Namespace) -> None:
-    """Print every group, and write or print its script."""
-    if arguments.corpus and caught.groups:
-        arguments.corpus.mkdir(parents=True, exist_ok=True)
-        lines = "".join(f"{group.program.to_json()}\n" for group in caught.groups)
-        (arguments.corpus / _CORPUS).write_text(lines, encoding="utf-8")
-    for number, group in enumerate(caught.groups, start=1):
-        kind = "difference" if group.difference.fault else "no fault, refused or rounded,"
-        print(f"\n{kind} {number}, in {group.count} programs: {group.difference.aspect}")
-        print(f"  {group.difference.detail}")
-        print(f"  needs: {', '.join(sorted(group.cause)) or 'nothing beyond the simplest program'}")
-        others = [f"{aspect} ({count})" for aspect, count in group.aspects.most_common()]
-        if len(others) > 1:
-            print(f"  seen as: {'; '.join(others)}")
-        if group.difference.fault:
-            _write_script(number, group, candidate, arguments)
-    print(f"\n{candidate.name}, seed {arguments.seed}: {_line(caught)}")
+def _show(caught: Catch, candidate: Candidate, saved: list[Program], arguments: argparse.Namespace) -> None:
+    """Save the programs, and print what was caught, undisturbed by an interrupt."""
+    from ckpt_conformance.report.corpus import write_corpus
+    from ckpt_conformance.suite.interrupts import undisturbed
+
+    with undisturbed():
+        if arguments.corpus and caught.groups:
+            write_corpus(arguments.corpus, saved, [group.program for group in caught.groups])
+        for number, group in enumerate(caught.groups, start=1):
+            _show_group(number, group, candidate, arguments)
+        print(f"\n{candidate.name}, seed {arguments.seed}: {_line(caught)}", flush=True)
+
+
+def _show_group(number: int, group: Group, candidate: Candidate, arguments: argparse.Namespace) -> None:
+    kind = "difference" if group.difference.fault else "no fault, refused or rounded,"
+    print(f"\n{kind} {number}, in {group.count} programs: {group.difference.aspect}")
+    print(f"  {group.difference.detail}")
+    print(f"  needs: {', '.join(sorted(group.cause)) or 'nothing beyond the simplest program'}")
+    others = [f"{aspect} ({count})" for aspect, count in group.aspects.most_common()]
+    if len(others) > 1:
+        print(f"  seen as: {'; '.join(others)}")
+    if group.difference.fault:
+        _write_script(number, group, candidate, arguments)
 
 
 def _write_script(number: int, group: Group, candidate: Candidate, arguments: argparse.Namespace) -> None:

@@ -138,8 +138,9 @@ class Worker:
         return status
 
     def close(self) -> None:
-        """End the child."""
+        """End the child, whatever it is doing: a program that hangs would never see that nobody asks more."""
         if self._child is not None:
+            os.kill(self._child, signal.SIGKILL)
             self._end()
 
 

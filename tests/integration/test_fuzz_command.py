@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from ckpt_conformance.cli import main
+from ckpt_conformance.fuzz.program import Program
 
 _BAD = '''
 def checkpoint(fn, *args, **kwargs):
@@ -50,6 +52,59 @@ def test_a_saved_corpus_is_replayed(bad, tmp_path, capsys):
     saved = (tmp_path / "corpus.jsonl").read_text().count("\n")
     assert main(arguments) == 1
     assert f"{saved} saved programs: {saved} programs in" in capsys.readouterr().out
+
+
+def _saved(setup):
+    return Program((setup,), ("x0",), ("result = x0",), "once", "", 0, frozenset()).to_json()
+
+
+def test_a_saved_program_stays_when_it_shows_no_difference_any_more(bad, tmp_path):
+    mended = _saved("x0 = leaf(2, seed=0)")
+    (tmp_path / "corpus.jsonl").write_text(f"{mended}\n")
+    assert main(["fuzz", bad, "--examples", "5", "--seconds", "60", "--corpus", str(tmp_path)]) == 1
+    lines = (tmp_path / "corpus.jsonl").read_text().splitlines()
+    assert lines[0] == mended
+    assert len(set(lines)) == len(lines) > 1
+
+
+_INTERRUPTED = """
+import os, signal, sys
+from ckpt_conformance.cli import main
+
+class Told:
+    def write(self, text):
+        if "1 differences" in text:
+            os.kill(os.getpid(), signal.SIG{0})
+        sys.__stdout__.write(text)
+    flush = sys.__stdout__.flush
+
+sys.stdout = Told()
+sys.exit(main(["fuzz", "scales_output:checkpoint", "--examples", "100000", "--corpus", "found"]))
+"""
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_an_interrupted_hunt_tells_and_saves_what_it_found(bad, tmp_path, name):
+    script, env = _INTERRUPTED.format(name), {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path,
+                         check=False, env=env)  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (2, "ckpt-conformance: interrupted\n")
+    assert "difference 1, in " in ran.stdout
+    assert len((tmp_path / "found" / "corpus.jsonl").read_text().splitlines()) == 1
+    assert len(list((tmp_path / "found").glob("01-*.py"))) == 1
+
+
+def test_a_corpus_that_cannot_be_made_is_said_before_the_hunt(bad, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["fuzz", bad, "--examples", "40", "--corpus", str(tmp_path / "file")]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+
+
+def test_a_saved_program_that_does_not_compile_ends_with_2(bad, tmp_path, capsys):
+    (tmp_path / "corpus.jsonl").write_text(_saved("x0 = ((") + "\n")
+    assert main(["fuzz", bad, "--corpus", str(tmp_path)]) == 2
+    assert "corpus.jsonl, line 1: no saved program: its source does not compile" in capsys.readouterr().err
 
 
 def test_a_corpus_that_is_none_ends_with_2(tmp_path, capsys):
