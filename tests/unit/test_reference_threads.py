@@ -75,3 +75,22 @@ def test_a_backward_in_another_thread_leaves_the_contexts_of_the_graph_around_al
     same.sum().backward()
 
     assert torch.equal(x.grad, torch.full((4,), 2.0))
+
+
+def test_a_recompute_in_another_thread_leaves_the_context_of_a_hidden_tensor_alone():
+    x, held = torch.ones(4, requires_grad=True), _Held()
+    _later(x)  # a new thread has numbers below
+    number = torch._C._autograd._get_sequence_nr()
+    held.tensor = _Doubled.apply(x)
+    result = checkpoint(lambda start: _Doubled.apply(start) * held.tensor, x.sin())
+
+    def backward() -> None:
+        while torch._C._autograd._get_sequence_nr() < number - 2:
+            x.sin()
+        result.sum().backward(retain_graph=True)
+
+    _in_a_new_thread(backward)
+    x.grad = None
+    held.tensor.sum().backward()
+
+    assert torch.equal(x.grad, torch.full((4,), 2.0))

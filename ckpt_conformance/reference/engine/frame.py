@@ -54,18 +54,22 @@ class Frame:
         # known after the first run: only then is the recompute's graph walked for them
         self._has_contexts = True
         self.made = range(0)
+        # what its graph hangs on in ways that no closure shows; a recompute may count in another thread
+        self._hidden: set[Any] = set()
 
     def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The first run, on the caller's own inputs; what its graph saves is dropped."""
         self._running = True
-        start, outside = mark_of_now(), origins([*tree_leaves((args, kwargs)), *self.captured.tensors()])
+        start, shown = mark_of_now(), origins([*tree_leaves((args, kwargs)), *self.captured.tensors()])
         with self._ambient.generators.drawn_from(self._pack), saved_tensors_hooks(self._pack, _unpack):
             output = self._fn(*args, **kwargs)
         self._running = False
         self.made = since(start)
+        outside = set(shown)
         found = survey(tree_leaves(output), self.made, outside)
         self.captured.settle(found.leaves)
         self._has_contexts = bool(found.customs)
+        self._hidden = outside - shown if found.customs else set()
         return output
 
     def outside(self) -> list[Tensor]:
@@ -110,7 +114,7 @@ class Frame:
         self.captured.check(self.name)
         restore_first([*inputs, *self.captured.tensors()])
         cuts = [cut(tensor) for tensor in inputs]
-        outside = origins(self.captured.tensors())
+        outside = origins(self.captured.tensors()) | self._hidden
         args, kwargs = self._inputs.rebuilt(cuts)
         collected = _Collected(self.name, self.marks)
         try:

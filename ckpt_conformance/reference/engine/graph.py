@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -33,19 +33,22 @@ def origins(values: Iterable[Any]) -> set[Any]:
     return {value.grad_fn for value in values if isinstance(value, Tensor) and value.grad_fn is not None}
 
 
-def region_nodes(outputs: list[Any], made: range, outside: Collection[Any]) -> Iterator[Any]:
+def region_nodes(outputs: list[Any], made: range, outside: set[Any]) -> Iterator[Any]:
     """The nodes behind the outputs that one run of a region made, leaves' nodes included.
 
     Args:
         outputs: What the run gave.
         made: The run's sequence numbers; see `since`.
-        outside: Nodes that are known to be none of its.
+        outside: Nodes that are known to be none of its; those that the walk finds are added.
     """
     waiting = list(origins(outputs))
     seen = {*waiting, *outside}
     while waiting:
         node = waiting.pop()
-        if node in outside or ((number := node._sequence_nr()) not in made and number != _LEAF):
+        if node in outside:
+            continue
+        if (number := node._sequence_nr()) not in made and number != _LEAF:
+            outside.add(node)
             continue
         yield node
         for parent, _ in node.next_functions:
@@ -66,7 +69,7 @@ class Survey(NamedTuple):
     customs: list[BackwardCFunction]
 
 
-def survey(outputs: list[Any], made: range, outside: Collection[Any]) -> Survey:
+def survey(outputs: list[Any], made: range, outside: set[Any]) -> Survey:
     """Walk the region's graph once; the arguments are those of `region_nodes`."""
     found = Survey([], [])
     for node in region_nodes(outputs, made, outside):
@@ -77,7 +80,7 @@ def survey(outputs: list[Any], made: range, outside: Collection[Any]) -> Survey:
     return found
 
 
-def forget_contexts(outputs: list[Any], made: range, outside: Collection[Any]) -> None:
+def forget_contexts(outputs: list[Any], made: range, outside: set[Any]) -> None:
     """Empty the contexts of custom functions in a graph that no backward will ever run through.
 
     A context that holds its function's output closes a cycle through C++, which would keep the recomputed
