@@ -119,7 +119,7 @@ def effect(difference: Difference) -> str:
         return _EXTRA if gained else _LOST
     if aspect == "a region gives something else":
         return _effect_on_graphs(difference) or aspect
-    if aspect.startswith(_OF_VALUES) or "the right gradient" in difference.detail:
+    if aspect.startswith(_OF_VALUES):
         return _VALUES
     if aspect.startswith("the process dies"):
         return "dies"

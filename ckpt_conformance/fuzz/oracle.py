@@ -45,6 +45,8 @@ class Difference:
 
 
 _RESULT, _GRADIENT, _LEAF = "a result differs", "a gradient differs", "a leaf differs"
+SILENT = "a gradient differs and no error says so"
+"""The aspect of a region that gives something else when it runs again, which a candidate did not notice."""
 _LAST_BITS = " in its last bits"
 _MAY = ", as they may"
 _ULPS = 32
@@ -190,13 +192,22 @@ def _differences(program: Program, candidate: Candidate, plain: Sight, found: Si
         yield from _unequal(_RESULT, f"result {number}", want, got)
     # a recompute runs a backward that the region itself asks for again, and with it that one's hooks
     if plain.heard != found.heard and "inner-backward" not in program.features:
-        yield Difference(
-            "hooks are called another number of times", f"{dict(plain.heard)} became {dict(found.heard)}"
-        )
+        yield _heard(plain, found)
     if plain.needs != found.needs:
         yield Difference("requires_grad of the result differs", f"{plain.needs} became {found.needs}")
     yield from _leaf_differences(candidate, plain, found)
     yield from _bounds(program, plain, found)
+
+
+def _heard(plain: Sight, found: Sight) -> Difference:
+    """What was heard otherwise: a hook, or what a region found that differs when it runs again."""
+    if found.heard[WRONG]:
+        return Difference(
+            SILENT, "a region whose second run differs: neither the right gradient nor an error"
+        )
+    return Difference(
+        "hooks are called another number of times", f"{dict(plain.heard)} became {dict(found.heard)}"
+    )
 
 
 def _leaf_differences(candidate: Candidate, plain: Sight, found: Sight) -> Iterator[Difference]:

@@ -11,7 +11,7 @@ from typing import Final
 from ckpt_conformance.candidate import Candidate, Style
 from ckpt_conformance.fuzz import prelude
 from ckpt_conformance.fuzz.execute import SEED
-from ckpt_conformance.fuzz.oracle import Difference
+from ckpt_conformance.fuzz.oracle import SILENT, Difference
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.state import LEFT_CHANGED, PIECES
 from ckpt_conformance.report.bundle import Bundle, NoScriptError
@@ -122,6 +122,7 @@ _MEASURES: Final = {
     "the generator is left elsewhere": 'seen["generator"] = torch.get_rng_state().sum()',
     "a gradient is another tensor": 'seen["the same"] = [x.grad is g for x, g in zip(wanted, given)]',
     "hooks are called another number of times": 'seen["hooks called"] = sorted(heard)',
+    SILENT: 'seen["heard"] = sorted(heard)',
     **{LEFT_CHANGED + piece: f"seen[{piece!r}] = {source}" for piece, source in PIECES.items()},
     "a version counter of a leaf moved": 'seen["versions"] = [leaf._version for leaf in leaves.values()]',
     "requires_grad of a leaf is changed": 'seen["need gradients"] = '

@@ -10,6 +10,7 @@ import pytest
 
 from ckpt_conformance.candidate import Candidate, Style
 from ckpt_conformance.fuzz.grammar import make_program
+from ckpt_conformance.fuzz.oracle import SILENT
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.worker import Worker
 from ckpt_conformance.resolve import resolve
@@ -93,6 +94,14 @@ def test_a_part_shows_the_fault_that_it_is_there_for(ask, feature, wrong):
         return worker(program).difference and not any(right(program).difference for right in rights)
 
     assert any(shows(program) for program in itertools.islice(_programs(feature), 60))
+
+
+def test_a_wrong_gradient_of_a_second_run_that_differs_is_called_so(ask):
+    worker = ask(recompute.compares_no_forms())
+    answers = [worker(program) for program in itertools.islice(_programs("second-run-dtype"), 20)]
+    told = {answer.difference.aspect for answer in answers if answer.difference}
+    assert SILENT in told
+    assert "hooks are called another number of times" not in told
 
 
 @pytest.mark.parametrize("name", ["reference", "reference-discard"])
