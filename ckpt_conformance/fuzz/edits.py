@@ -184,6 +184,18 @@ def _makes(value: ast.expr) -> bool:
     return _computes(value) or (isinstance(value, ast.Call) and not isinstance(value.func, ast.Attribute))
 
 
+def _once(tree: ast.Module) -> list[forms.Place]:
+    """Regions that run in turns, to run once."""
+    return [
+        forms.Place(setattr, node, "value", ast.parse(turn.replace(" * turn", ""), mode="eval").body)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        for turns in node.value.args[:1]
+        if ast.unparse(node.value.func) == "sum" and isinstance(turns, ast.GeneratorExp)
+        for turn in [ast.unparse(turns.elt)]
+    ]
+
+
 def _meetings(tree: ast.Module) -> list[forms.Place]:
     """Arguments of `meet` and `cat` to leave out."""
     return [
@@ -243,6 +255,7 @@ EDITS = (
     *(_in_step(f"without {size} statements", _removals(size)) for size in (6, 3, 2, 1)),
     _in_step("renaming", forms.renamings),
     Edit("same leaf", _leaves, _same_leaf),
+    _in_step("once", _once),
     _in_step("outputs", forms.outputs),
     _in_step("plain functions", forms.plain_functions),
     _in_step("by position", forms.calls),

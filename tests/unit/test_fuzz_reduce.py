@@ -63,6 +63,15 @@ def test_what_a_difference_needs_stays(trait):
     assert len(traits(small)) <= 5
 
 
+def test_a_region_that_runs_in_turns_is_run_once_where_that_does():
+    turns = (
+        "v8 = sum((run(region1, ({'x': v7 * turn, 'more': [[x9], 3]},), {}, consumer1) for turn in range(3)))"
+    )
+    in_turns = dataclasses.replace(BIG, step=(*_STEP[:-2], turns, _STEP[-1]))
+    once = reduced(in_turns, lambda program: _runs(program) and "run(region1" in program.source())
+    assert "turn in" not in once.source()
+
+
 def test_nothing_comes_in_that_was_not_there():
     rng = random.Random(3)
     for _ in range(2):
