@@ -77,11 +77,9 @@ def _blocks(tree: ast.AST) -> dict[str, ast.FunctionDef]:
 
 
 def plain_functions(tree: ast.Module) -> list[Place]:
-    """Regions that are modules or other callables, to be run as functions; sums over runs, to be one run."""
+    """Regions that are modules or other callables, to be run as functions."""
     blocks, found = _blocks(tree), []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("sum(run("):
-            found.append(Place(setattr, node, "value", node.value.args[0].elt))  # type: ignore[attr-defined]
         if is_run(node):
             assert isinstance(node, ast.Call)
             region = blocks.get(region_name(node))
