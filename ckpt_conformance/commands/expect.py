@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the candidate without the file's expectations, and rewrite the file."""
     from ckpt_conformance.expectations import read_expectations, render, updated
+    from ckpt_conformance.report.storage import write_whole
     from ckpt_conformance.standard.registry import requirements
     from ckpt_conformance.suite.launch import plan, verify
 
@@ -45,7 +45,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print(f"{arguments.file} is left as it was: the run is not whole")
         return exit_code(outcome)
     new = updated(old, outcome.run.findings)
-    _write(file, render(new))
+    write_whole(file, render(new))
     added, gone = len(new.keys() - old.keys()), len(old.keys() - new.keys())
     print(f"{arguments.file}: {added} new, {gone} no longer fail, {len(new) - added} as before")
     if added:
@@ -59,13 +59,3 @@ def _refuse_unwritable(file: Path) -> None:
 
     if not os.access(file.parent, os.W_OK) or file.is_dir():
         raise ExpectationsError(f"{file} cannot be written; name another with --file")
-
-
-def _write(file: Path, text: str) -> None:
-    """Write the whole file under another name first, so that it is never half-written."""
-    temporary = file.with_name(f".{file.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from typing import Final
 
 from ckpt_conformance.fuzz.program import Program, ProgramError
 from ckpt_conformance.report.model import ReportError
+from ckpt_conformance.report.storage import write_whole
 
 CORPUS: Final = "corpus.jsonl"
 """The file of the folder that holds the programs, one a line."""
@@ -65,9 +66,7 @@ def write_corpus(folder: Path, saved: Iterable[Program], found: Iterable[Program
     """
     lines = dict.fromkeys(program.to_json() for program in (*saved, *found))
     file = folder / CORPUS
-    staged = file.with_suffix(".tmp")
     try:
-        staged.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        staged.replace(file)
+        write_whole(file, "".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise ReportError(f"{file} cannot be written: {error.strerror or error}") from error

@@ -104,6 +104,15 @@ def _is_regular(path: Path) -> bool:
     return False
 
 
+def write_whole(file: Path, text: str) -> None:
+    """Write a file whole or not at all: what was there stays until all of the new text is.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    _replace_all(file.parent, {file.name: text})
+
+
 def _replace_all(folder: Path, texts: Mapping[str, str]) -> None:
     staged: list[tuple[Path, Path]] = []
     try:
