@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from ckpt_conformance.fuzz.execute import WITH_A_GRAPH
-from ckpt_conformance.fuzz.oracle import Difference
+from ckpt_conformance.fuzz.oracle import LAST_BITS, Difference
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.state import LEFT_CHANGED
 from ckpt_conformance.fuzz.traits import traits
@@ -112,7 +112,7 @@ def effect(difference: Difference) -> str:
     A wrong gradient moves a leaf and with it the next result, and what that draws from the generator.
     """
     aspect = difference.aspect
-    if " in its last bits" in aspect:
+    if LAST_BITS in aspect:
         return aspect
     if aspect.startswith(("a gradient differs: one is missing", "requires_grad of the result differs")):
         gained = difference.detail.endswith("expected none") or "[False" in difference.detail[:7]

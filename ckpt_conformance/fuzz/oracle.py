@@ -47,7 +47,8 @@ class Difference:
 _RESULT, _GRADIENT, _LEAF = "a result differs", "a gradient differs", "a leaf differs"
 SILENT = "a gradient differs and no error says so"
 """The aspect of a region that gives something else when it runs again, which a candidate did not notice."""
-_LAST_BITS = " in its last bits"
+LAST_BITS = " in its last bits"
+"""How the aspect of a difference goes on that rounding may explain."""
 _MAY = ", as they may"
 _ULPS = 32
 """How far apart sums of the same contributions may be, where they are added up in another order."""
@@ -85,7 +86,7 @@ def difference(program: Program, candidate: Candidate, plain: Sight, found: Sigh
 
 def _why_it_may(program: Program, plain: Sight, found: Difference) -> str:
     """Why last bits may differ, in words; empty where they must not, or where more than those do."""
-    if not found.aspect.endswith(_LAST_BITS):
+    if not found.aspect.endswith(LAST_BITS):
         return ""
     if (
         found.aspect.startswith(_RESULT)
@@ -98,7 +99,7 @@ def _why_it_may(program: Program, plain: Sight, found: Difference) -> str:
 
 def _of_values(found: Difference) -> bool:
     """Whether numbers alone differ, which last bits may have moved elsewhere first."""
-    return found.aspect.removesuffix(_LAST_BITS) in {_RESULT, _GRADIENT, _LEAF}
+    return found.aspect.removesuffix(LAST_BITS) in {_RESULT, _GRADIENT, _LEAF}
 
 
 def _in_order(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Iterator[Difference]:
@@ -265,7 +266,7 @@ def _unequal(aspect: str, what: str, want: Tensor | None, got: Tensor | None) ->
         )
     elif not torch.allclose(want, got, rtol=0, atol=0, equal_nan=True):
         gap = float((want.detach() - got.detach()).abs().nan_to_num(nan=torch.inf).max())
-        bits = _LAST_BITS if gap <= _ulps(want) else ""
+        bits = LAST_BITS if gap <= _ulps(want) else ""
         yield Difference(f"{aspect}{bits}", f"{what}: off by up to {gap:.3g}")
 
 
