@@ -228,10 +228,17 @@ def _forward(run: _Run, sight: Sight, watch: _Watch) -> Tensor:
 
 
 def _autocast(program: Program, during: str) -> AbstractContextManager[Any]:
-    if not program.autocast or (program.autocast == "backward") != (during == "backward"):
+    dtype = cast_dtype(program)
+    if dtype is None or (program.autocast == "backward") != (during == "backward"):
         return contextlib.nullcontext()
-    dtype = torch.float16 if program.autocast == "float16" else torch.bfloat16
     return torch.autocast(prelude.DEVICE, dtype=dtype)
+
+
+def cast_dtype(program: Program) -> torch.dtype | None:
+    """What the autocast around a program's forward or backward casts to, if there is one."""
+    if not program.autocast:
+        return None
+    return torch.float16 if program.autocast == "float16" else torch.bfloat16
 
 
 WITH_A_GRAPH = " with a graph"

@@ -15,7 +15,13 @@ from ckpt_conformance.fuzz.around import CHANGED
 from ckpt_conformance.fuzz.blocks import STATISTICS
 from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.program import Program
-from ckpt_conformance.fuzz.rounding import rounds_by_layout, sum_in_any_order
+from ckpt_conformance.fuzz.rounding import (
+    gap,
+    past_casts,
+    results_hang_on_gradients,
+    rounds_by_layout,
+    sum_in_any_order,
+)
 from ckpt_conformance.fuzz.state import LEFT_CHANGED, PIECES
 from ckpt_conformance.fuzz.wavering import WRONG
 
@@ -77,23 +83,28 @@ def difference(program: Program, candidate: Candidate, plain: Sight, found: Sigh
     """
     differences = _in_order(program, candidate, plain, found)
     first = next(differences, None)
-    why = "" if first is None else _why_it_may(program, plain, first)
-    if first is None or not why:
+    if first is None or not _of_values(first):
         return first
-    excused = replace(first, aspect=first.aspect + _MAY, detail=f"{first.detail}; {why}")
-    return next((other for other in differences if not _of_values(other)), excused)
+    why = _why_it_may(program, plain, first)
+    if why:
+        return next((other for other in differences if not _of_values(other)), _excused(first, why))
+    past, why = past_casts(program, plain, found)
+    if why:
+        return difference(program, candidate, plain, past) or _excused(first, why)
+    return first
+
+
+def _excused(found: Difference, why: str) -> Difference:
+    aspect = found.aspect.removesuffix(LAST_BITS) + LAST_BITS + _MAY
+    return replace(found, aspect=aspect, detail=f"{found.detail}; {why}")
 
 
 def _why_it_may(program: Program, plain: Sight, found: Difference) -> str:
     """Why last bits may differ, in words; empty where they must not, or where more than those do."""
     if not found.aspect.endswith(LAST_BITS):
         return ""
-    if (
-        found.aspect.startswith(_RESULT)
-        and program.plan != "steps"
-        and "inner-backward" not in program.features
-    ):
-        return ""  # no gradient goes into it
+    if found.aspect.startswith(_RESULT) and not results_hang_on_gradients(program):
+        return ""
     return sum_in_any_order(program) or rounds_by_layout(program, plain)
 
 
@@ -265,9 +276,9 @@ def _unequal(aspect: str, what: str, want: Tensor | None, got: Tensor | None) ->
             f"{what}: {want.dtype}{list(want.shape)} became {got.dtype}{list(got.shape)}",
         )
     elif not torch.allclose(want, got, rtol=0, atol=0, equal_nan=True):
-        gap = float((want.detach() - got.detach()).abs().nan_to_num(nan=torch.inf).max())
-        bits = LAST_BITS if gap <= _ulps(want) else ""
-        yield Difference(f"{aspect}{bits}", f"{what}: off by up to {gap:.3g}")
+        off = gap(want, got)
+        bits = LAST_BITS if off <= _ulps(want) else ""
+        yield Difference(f"{aspect}{bits}", f"{what}: off by up to {off:.3g}")
 
 
 def _ulps(tensor: Tensor) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+import torch
 
 from ckpt_conformance.candidate import PLAIN
 from ckpt_conformance.catalog.torch_checkpoint import REENTRANT
@@ -15,7 +16,8 @@ from ckpt_conformance.fuzz.grammar import make_program
 from ckpt_conformance.fuzz.oracle import difference
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.rounding import rounds_by_layout, sum_in_any_order
-from ckpt_conformance.fuzz.worker import Worker
+from ckpt_conformance.fuzz.worker import Worker, compare
+from fixtures.miniatures.odd_autocast import casts_anew
 
 ONE_ULP = 1 + 2**-23
 
@@ -125,6 +127,92 @@ def test_what_was_kept_elsewhere_may_round_otherwise():
         rounds_by_layout(transposed, plain) == "saved tensors that lie in memory otherwise take other kernels"
     )
     assert rounds_by_layout(TWO_USES, execute(TWO_USES, PLAIN)) == ""
+
+
+ONE_CAST = replace(
+    TWO_USES,
+    setup=("x0 = leaf(4, 6, seed=0)", "w1 = leaf(6, 6, seed=1)"),
+    leaves=("x0", "w1"),
+    step=(
+        "def region(a):",
+        "    y = F.linear(a.sin(), w1)",
+        "    note(y)",
+        "    return y",
+        "result = run(region, (x0,), {}, meet)",
+    ),
+    autocast="float16",
+)
+A_CAST_FOR_ALL_TURNS = replace(
+    ONE_CAST,
+    step=(*ONE_CAST.step[:-1], "result = sum(run(region, (x0,), {}, meet) for turn in range(7))"),
+)
+A_CAST_FOR_EACH_USE = replace(
+    ONE_CAST,
+    setup=("x0 = leaf(5, 4, seed=0)",),
+    leaves=("x0",),
+    step=("def region(a):", "    y = a @ a", *ONE_CAST.step[2:-1],
+          "result = run(region, (x0[1:],), {}, meet)"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("program", "candidate"),
+    [
+        (A_CAST_FOR_ALL_TURNS, REENTRANT),
+        (A_CAST_FOR_ALL_TURNS, casts_anew()),
+        (A_CAST_FOR_EACH_USE, REENTRANT),
+    ],
+)
+def test_an_implementation_may_cast_as_often_as_it_likes(program, candidate):
+    found = compare(program, candidate).difference
+    assert found is not None
+    assert (found.aspect, found.fault) == ("a gradient differs in its last bits, as they may", False)
+    assert "gradients are in float16 or not, as casts are kept or not" in found.detail
+
+
+@pytest.mark.parametrize(("program", "dtype", "factor", "fault"), [
+    (ONE_CAST, "float16", 1.001, True),
+    (A_CAST_FOR_EACH_USE, "float16", 1.001, False),
+    (A_CAST_FOR_EACH_USE, "float16", 1.01, True),
+    (A_CAST_FOR_EACH_USE, "bfloat16", 1.01, False),
+    (A_CAST_FOR_EACH_USE, "backward", 1.01, True),
+    (A_CAST_FOR_EACH_USE, "", 1.001, True),
+])  # fmt: skip
+def test_a_sum_of_casts_may_be_off_as_its_precision_is(program, dtype, factor, fault):
+    assert _shifted(replace(program, autocast=dtype), factor)[1] is fault
+
+
+def test_a_second_step_multiplies_what_a_sum_of_casts_has_moved():
+    stepped = replace(A_CAST_FOR_EACH_USE, plan="steps")
+    plain, other = execute(stepped, PLAIN), execute(stepped, PLAIN)
+    other.leaves = {"x0": plain.leaves["x0"] * 2}
+    faults = [difference(replace(stepped, autocast=dtype), PLAIN, plain, other) for dtype in ("float16", "")]
+    assert [found is not None and found.fault for found in faults] == [False, True]
+
+
+def test_a_fault_shows_behind_a_sum_of_casts():
+    plain, other = execute(A_CAST_FOR_ALL_TURNS, PLAIN), execute(A_CAST_FOR_ALL_TURNS, PLAIN)
+    other.gradients = {"x0": plain.gradients["x0"] * 1.001, "w1": plain.gradients["w1"] * 2}
+    found = difference(A_CAST_FOR_ALL_TURNS, PLAIN, plain, other)
+    assert found is not None
+    assert (found.aspect, found.fault, found.detail[:14]) == ("a gradient differs", True, "gradient of w1")
+
+
+def test_a_forward_without_autocast_is_a_fault_beside_a_sum_of_casts():
+    plain, other = execute(A_CAST_FOR_EACH_USE, PLAIN), execute(A_CAST_FOR_EACH_USE, PLAIN)
+    other.results = [result * 1.001 for result in plain.results]
+    found = difference(A_CAST_FOR_EACH_USE, PLAIN, plain, other)
+    assert found is not None
+    assert (found.aspect, found.fault) == ("a result differs", True)
+
+
+def test_where_the_plain_sum_overflows_another_need_not():
+    plain, other = execute(A_CAST_FOR_EACH_USE, PLAIN), execute(A_CAST_FOR_EACH_USE, PLAIN)
+    plain.gradients["x0"] = other.gradients["x0"].clone()
+    plain.gradients["x0"][0, 0] = torch.inf
+    found = difference(A_CAST_FOR_EACH_USE, PLAIN, plain, other)
+    assert found is not None
+    assert not found.fault
 
 
 def test_the_sums_that_torch_adds_up_otherwise_are_all_known(ask):
