@@ -122,22 +122,19 @@ def execute(
         within: A context for each forward.
         look: Called with what each backward starts from.
     """
-    sight, watch = Sight(), _Watch()
+    sight, watch, leaves = Sight(), _Watch(), dict[str, Tensor]()
     setup, step = functions(program)
-    leaves = dict(setup())
-    _seed()
+    run = _Run(program, candidate, step, leaves, within, look)
     with _collection_off():
         try:
-            run = _Run(program, candidate, step, leaves, within, look)
+            leaves.update(setup())
+            _seed()
             _in_thread(program.plan == "elsewhere", lambda: _steps(run, sight, watch))
             sight.stage = "done"
         except Exception as error:  # noqa: BLE001 - a candidate may raise anything
             sight.error = type(error).__name__, " ".join(str(error).split())[:200]
             sight.ours = _raised_by_program(error)
-        sight.gradients = {f"{label}, retained": tensor.grad for label, tensor in watch.kept.items()}
-        watch.kept.clear()
-        sight.alive.append(watch.alive())
-    sight.runs, sight.heard = watch.runs, watch.heard
+        _look_at_watch(watch, sight)
     sight.states.append(ambient_state())
     _look_at_leaves(leaves, watch.given, sight)
     _put_back()
@@ -320,6 +317,13 @@ def _optimize(leaves: Mapping[str, Tensor]) -> None:
             if leaf.grad is not None:
                 leaf.sub_(_LEARNING_RATE * leaf.grad)
                 leaf.grad = None
+
+
+def _look_at_watch(watch: _Watch, sight: Sight) -> None:
+    sight.gradients = {f"{label}, retained": tensor.grad for label, tensor in watch.kept.items()}
+    watch.kept.clear()
+    sight.alive.append(watch.alive())
+    sight.runs, sight.heard = watch.runs, watch.heard
 
 
 def _look_at_leaves(leaves: Mapping[str, Tensor], given: Mapping[str, Tensor], sight: Sight) -> None:

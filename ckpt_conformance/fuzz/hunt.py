@@ -31,15 +31,21 @@ class Catch:
 
     Attributes:
         programs: How many were compared.
-        invalid: How many raised in the plain run, and say nothing.
+        useless: Why the plain run says nothing, for each of the programs where it does.
         groups: The differences by cause; refusals are among them, marked.
         seconds: How long it took.
     """
 
     programs: int = 0
-    invalid: int = 0
+    useless: list[str] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     seconds: float = 0.0
+
+    def count(self, answer: Answer) -> None:
+        """Count one program."""
+        self.programs += 1
+        if answer.useless:
+            self.useless.append(answer.useless)
 
     def faults(self) -> list[Group]:
         """The groups that are neither refusals nor rounding."""
@@ -125,8 +131,7 @@ def _round(hunt: _Hunt, examples: int, number: int) -> None:
 def _look(hunt: _Hunt, program: Program) -> None:
     """Compare one program; of a difference that no group explains, find the smallest program."""
     answer, catch = hunt.ask(program), hunt.catch
-    catch.programs += 1
-    catch.invalid += not answer.valid
+    catch.count(answer)
     if answer.difference is None or _explained(catch, program, answer.difference):
         return
     enter(catch.groups, _shrunk(hunt, program, answer.difference))
@@ -139,7 +144,7 @@ def _shrunk(hunt: _Hunt, program: Program, found: Difference) -> Group:
 
     def keeps(smaller: Program) -> bool:
         answer = hunt.ask(smaller)
-        if not answer.valid or answer.difference is None or not alike(answer.difference, found):
+        if answer.difference is None or not alike(answer.difference, found):
             return False
         shown[smaller] = answer.difference
         return True
@@ -178,10 +183,10 @@ def programs(draw: Any) -> Program:
 
 def replayed(ask: Callable[[Program], Answer], corpus: Sequence[Program]) -> Catch:
     """Compare the programs of a saved corpus, which are small already."""
-    started, catch = time.monotonic(), Catch(programs=len(corpus))
+    started, catch = time.monotonic(), Catch()
     for program in corpus:
         answer = ask(program)
-        catch.invalid += not answer.valid
+        catch.count(answer)
         if answer.difference and not _explained(catch, program, answer.difference):
             enter(catch.groups, Group(program, answer.difference))
     catch.seconds = time.monotonic() - started

@@ -124,13 +124,12 @@ def _in_order(program: Program, candidate: Candidate, plain: Sight, found: Sight
         yield from _differences(program, candidate, plain, found)
 
 
-def valid(program: Program, plain: Sight) -> bool:
-    """Whether the plain run says something: it raises, or is wrong, only where the program means to."""
+def useless(program: Program, plain: Sight) -> str:
+    """Why the plain run says nothing, where it raises or is wrong unmeant; empty where it says something."""
     if plain.heard[WRONG]:
-        return False
-    return plain.error is None or plain.stage == "freed graph" or (
-        CHANGED in program.features and plain.stage == "backward"
-    )  # fmt: skip
+        return "a gradient is wrong in the plain run"
+    meant = plain.stage == "freed graph" or (CHANGED in program.features and plain.stage == "backward")
+    return "" if plain.error is None or meant else f"the plain run raises {': '.join(plain.error)}"
 
 
 def _on_freed_graph(plain: Sight, found: Sight) -> Iterator[Difference]:

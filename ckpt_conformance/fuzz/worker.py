@@ -20,7 +20,7 @@ from ckpt_conformance.candidate import PLAIN, Candidate
 from ckpt_conformance.fuzz import prelude
 from ckpt_conformance.fuzz.execute import execute
 from ckpt_conformance.fuzz.grammar import make_program
-from ckpt_conformance.fuzz.oracle import Difference, difference, valid
+from ckpt_conformance.fuzz.oracle import Difference, difference, useless
 from ckpt_conformance.fuzz.program import Program
 
 SECONDS = 10.0
@@ -35,10 +35,15 @@ MOST_BYTES = 8 << 30
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one program: whether the plain run is valid, and the first difference."""
+    """What came of one program.
 
-    valid: bool
+    Attributes:
+        difference: The first difference, if there is one.
+        useless: Why the plain run says nothing; empty where it does.
+    """
+
     difference: Difference | None = None
+    useless: str = ""
 
 
 _LOOKS = 3
@@ -49,13 +54,13 @@ after it has returned."""
 def compare(program: Program, candidate: Candidate) -> Answer:
     """Run a program plainly and under the candidate, in this process."""
     plain = execute(program, PLAIN)
-    if not valid(program, plain):
-        return Answer(valid=False)
+    if why := useless(program, plain):
+        return Answer(useless=why)
     for _ in range(_LOOKS if prelude.DEVICE == "cuda" else 1):
         found = difference(program, candidate, plain, execute(program, candidate))
         if found is None or not found.aspect.startswith("memory stays alive"):
             break
-    return Answer(valid=True, difference=found)
+    return Answer(found)
 
 
 class Worker:
@@ -91,7 +96,7 @@ class Worker:
         line = self._answers.readline() if ready else b""
         if line:
             return _read(line)
-        return Answer(valid=True, difference=self._bury(hung=not ready))
+        return Answer(self._bury(hung=not ready))
 
     def _start(self) -> None:
         # torch.utils.checkpoint imports it in its first call, which takes longer than a program may
@@ -147,7 +152,7 @@ class Worker:
 def _read(line: bytes) -> Answer:
     data = json.loads(line)
     found = data["difference"]
-    return Answer(data["valid"], Difference(**found) if found else None)
+    return Answer(Difference(**found) if found else None, data["useless"])
 
 
 def _prepare(device: str) -> None:
