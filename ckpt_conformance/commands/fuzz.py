@@ -1,7 +1,7 @@
 """Look for differences from the plain run with generated programs.
 
 Each difference is shrunk and written out as a script; exit code 0 none was found, 1 some were, 2 it could not
-be started or was interrupted, after telling what was found until then.
+be started, as where no saved program runs here, or was interrupted, after telling what was found until then.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="stop after so long, shrinking included")  # fmt: skip
     parser.add_argument(
         "--corpus", type=Path, metavar="DIR",
-        help="replay the programs in DIR/corpus.jsonl first; add new ones there, with a script for each. A"
-        " saved program is Python source that is run: replay only what you trust",
+        help="replay the programs in DIR/corpus.jsonl first; add new ones there, with a script for each"
+        " that no later hunt changes. A saved program is Python source that is run: replay only what you"
+        " trust",
     )  # fmt: skip
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cpu (the default) or cuda")
     add_style(parser)
@@ -85,11 +86,15 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _replay(worker: Worker, saved: list[Program]) -> Catch:
     from ckpt_conformance.fuzz.hunt import replayed
+    from ckpt_conformance.fuzz.program import ProgramError
 
     gc.freeze()  # what is loaded by now outlives the hunt, which makes much garbage of its own
     caught = replayed(worker, saved)
     if saved:
         print(f"{len(saved)} saved programs: {_line(caught)}", flush=True)
+    if caught.useless and len(caught.useless) == len(saved):
+        # a check that looked at nothing must not pass
+        raise ProgramError(f"none of the saved programs could be compared: {caught.useless[0]}")
     return caught
 
 
@@ -107,10 +112,11 @@ def _hunt(arguments: argparse.Namespace, worker: Worker, caught: Catch) -> None:
 
 
 def _line(caught: Catch) -> str:
-    others = len(caught.groups) - len(caught.faults())
+    others, useless = len(caught.groups) - len(caught.faults()), len(caught.useless)
     return (
         f"{caught.programs} programs in {caught.seconds:.0f} s: {len(caught.faults())} differences by cause,"
         f" {others} refusals and roundings"
+        + (f"; {useless} could not be compared, the first since {caught.useless[0]}" if useless else "")
     )
 
 
@@ -122,12 +128,19 @@ def _show(caught: Catch, candidate: Candidate, saved: list[Program], arguments: 
     with undisturbed():
         if arguments.corpus and caught.groups:
             write_corpus(arguments.corpus, saved, [group.program for group in caught.groups])
-        for number, group in enumerate(caught.groups, start=1):
+        scripts = [
             _show_group(number, group, candidate, arguments)
+            for number, group in enumerate(caught.groups, start=1)
+        ]
         print(f"\n{candidate.name}, seed {arguments.seed}: {_line(caught)}", flush=True)
+        if arguments.corpus and (earlier := {*arguments.corpus.glob("*.py")}.difference(scripts)):
+            print(f"{len(earlier)} other scripts in {arguments.corpus} are of earlier hunts", flush=True)
 
 
-def _show_group(number: int, group: Group, candidate: Candidate, arguments: argparse.Namespace) -> None:
+def _show_group(
+    number: int, group: Group, candidate: Candidate, arguments: argparse.Namespace
+) -> Path | None:
+    """Print one difference; of a fault, give the file of its script, or print that too."""
     kind = "difference" if group.difference.fault else "no fault, refused or rounded,"
     print(f"\n{kind} {number}, in {group.count} programs: {group.difference.aspect}")
     print(f"  {group.difference.detail}")
@@ -135,19 +148,19 @@ def _show_group(number: int, group: Group, candidate: Candidate, arguments: argp
     others = [f"{aspect} ({count})" for aspect, count in group.aspects.most_common()]
     if len(others) > 1:
         print(f"  seen as: {'; '.join(others)}")
-    if group.difference.fault:
-        _write_script(number, group, candidate, arguments)
+    return _write_script(group, candidate, arguments) if group.difference.fault else None
 
 
-def _write_script(number: int, group: Group, candidate: Candidate, arguments: argparse.Namespace) -> None:
+def _write_script(group: Group, candidate: Candidate, arguments: argparse.Namespace) -> Path | None:
+    from ckpt_conformance.report.corpus import write_script
     from ckpt_conformance.report.program_script import program_script, script_name
 
-    script = program_script(
-        group.program, group.difference, candidate, target=arguments.candidate, device=arguments.device
-    )
+    options = {"target": arguments.candidate, "device": arguments.device}
+    script = program_script(group.program, group.difference, candidate, **options)
     if arguments.corpus is None:
         sys.stdout.write(f"\n{script}")
-        return
-    file = arguments.corpus / script_name(number, group.difference)
-    file.write_text(script, encoding="utf-8")
+        return None
+    name = script_name(group.program, group.difference, **options)
+    file = write_script(arguments.corpus, name, script)
     print(f"  script: {file}")
+    return file

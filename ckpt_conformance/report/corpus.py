@@ -1,4 +1,4 @@
-"""A corpus of programs: the folder in which what a hunt found is kept, to be replayed."""
+"""A corpus: the folder in which what hunts found is kept, as programs to be replayed and as scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CORPUS: Final = "corpus.jsonl"
 
 
 def read_corpus(folder: Path) -> list[Program]:
-    """The programs of a corpus; none where there is no file yet.
+    """The programs of a corpus, blank lines left out; none where there is no file yet.
 
     Raises:
         ProgramError: A line is no saved program, or the file cannot be read.
@@ -28,7 +28,8 @@ def read_corpus(folder: Path) -> list[Program]:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise ProgramError(f"{file} cannot be read: {error}") from error
-    return [_program(line, f"{file}, line {number}") for number, line in enumerate(lines, start=1)]
+    numbered = enumerate(lines, start=1)
+    return [_program(line, f"{file}, line {number}") for number, line in numbered if line.strip()]
 
 
 def _program(line: str, place: str) -> Program:
@@ -65,8 +66,26 @@ def write_corpus(folder: Path, saved: Iterable[Program], found: Iterable[Program
         ReportError: The file cannot be written.
     """
     lines = dict.fromkeys(program.to_json() for program in (*saved, *found))
-    file = folder / CORPUS
+    _write(folder / CORPUS, "".join(f"{line}\n" for line in lines))
+
+
+def write_script(folder: Path, name: str, text: str) -> Path:
+    """Write the script of a difference, unless it is there from an earlier hunt: somebody may have edited it.
+
+    Returns:
+        Its path.
+
+    Raises:
+        ReportError: The file cannot be written.
+    """
+    file = folder / name
+    if not file.exists():
+        _write(file, text)
+    return file
+
+
+def _write(file: Path, text: str) -> None:
     try:
-        write_whole(file, "".join(f"{line}\n" for line in lines))
+        write_whole(file, text)
     except OSError as error:
         raise ReportError(f"{file} cannot be written: {error.strerror or error}") from error

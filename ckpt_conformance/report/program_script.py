@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
@@ -87,7 +88,7 @@ def look(run):
 {forward}
     except Exception as error:
         seen["error"] = f"{{type(error).__name__}}: {{error}}"
-    result = loss = first = None
+    result = loss = first = one = two = None
     seen |= {{f"gradient of {{name}}": leaf.grad for name, leaf in {graded}.items()}}
 {measure}
     return seen
@@ -109,13 +110,12 @@ run = lambda fn, args, kwargs, use: called(fn, args, kwargs, lambda out: (look_a
 
 _NOTED: Final = """\
 called = run
-run = lambda *given: (lambda made: (note(made), made)[1])(called(*given))
+noted = lambda y: (isinstance(y, torch.Tensor) and note(y), y)[1]
+run = lambda *given: noted(called(*given))
 """
-"""What consumers give is looked after where no region marks what it makes."""
+"""What consumers give is looked after, as what regions make is."""
 
-_ALIVE: Final = (
-    'seen["storages alive"] = len({ref.cdata for refs in made for ref in refs if not ref.expired()})'
-)
+_ALIVE: Final = "len({ref.cdata for refs in made for ref in refs if not ref.expired()})"
 
 _MEASURES: Final = {
     "a leaf differs": 'seen |= {f"{name} at the end": leaf.detach() for name, leaf in leaves.items()}',
@@ -129,11 +129,11 @@ _MEASURES: Final = {
     "[leaf.requires_grad for leaf in leaves.values()]",
     "leaves are given attributes": 'seen["attributes"] = [vars(leaf) for leaf in leaves.values()]',
     "regions run too often": 'seen["runs of regions, which may differ"] = len(made)',
-    "memory stays alive": _ALIVE,
+    "memory stays alive": f'seen["storages alive"] = {_ALIVE}',
 }
 
 _AFTER_BACKWARD: Final = {
-    "memory stays alive after backward": _ALIVE,
+    "memory stays alive after backward": f'seen.setdefault("storages alive", []).append({_ALIVE})',
     "a region gives something else": 'seen["outputs"] = forms[:]',
     "requires_grad of the result differs": 'seen["result needs a gradient"] = result.requires_grad',
 }
@@ -318,13 +318,17 @@ def _look(program: Program, found: Difference, used: list[str], measures: Mappin
     if "forms" in after:
         starts += _FORMS.splitlines()
     if found.aspect in _NOTING and "note" not in used:
-        starts += [_STARTS["note"], *_NOTED.splitlines()]
+        starts.append(_STARTS["note"])
+    end = measures.get(found.aspect, "")
+    if found.aspect.startswith("memory"):
+        starts += _NOTED.splitlines()
+        end = f"kept.clear()\n{end}" if "keep" in used else end
     made = _LOOK.format(
         start="\n".join(_indented(starts, 4)),
         seed=SEED,
         forward="\n".join(_indented(steps, 8)),
         graded="(leaves | kept)" if "keep" in used else "leaves",
-        measure="\n".join(_indented(measures.get(found.aspect, "").splitlines(), 4)),
+        measure="\n".join(_indented(end.splitlines(), 4)),
     )
     return "\n".join(line for line in made.splitlines() if line.strip())
 
@@ -335,7 +339,8 @@ def _forward(program: Program, used: list[str]) -> list[str]:
     if program.autocast not in {"", "backward"}:
         lines[0] = f"with torch.autocast(DEVICE, dtype=torch.{program.autocast}): {lines[0]}"
     if program.plan == "micro":
-        lines.append(lines[0].replace("result =", "result = result +"))
+        lines = [lines[0].replace("result =", f"{name} =") for name in ("one", "two")]
+        lines.append("result = one + two")
     return [*lines, 'seen["result"] = result.detach().clone()']
 
 
@@ -363,6 +368,8 @@ def _used(source: str) -> Iterator[str]:
             yield _unparsed(plainer(node))
 
 
-def script_name(number: int, found: Difference) -> str:
-    """A file name for a difference's script."""
-    return f"{number:02}-{re.sub('[^a-z]+', '-', found.aspect.lower())[:60].strip('-')}.py"
+def script_name(program: Program, found: Difference, *, target: str, device: str = "cpu") -> str:
+    """A file name for a script, the same whenever the candidate shows this difference in this program."""
+    shown = "\0".join([program.source(), program.plan, program.autocast, found.aspect, target, device])
+    words = re.sub("[^a-z]+", "-", found.aspect.lower())[:60].strip("-")
+    return f"{words}-{hashlib.sha256(shown.encode()).hexdigest()[:8]}.py"

@@ -54,6 +54,21 @@ def test_a_saved_corpus_is_replayed(bad, tmp_path, capsys):
     assert f"{saved} saved programs: {saved} programs in" in capsys.readouterr().out
 
 
+def test_a_script_keeps_its_name_and_what_was_edited_in_it(bad, tmp_path, capsys):
+    arguments = ["fuzz", bad, "--examples", "5", "--seconds", "60", "--corpus", str(tmp_path / "found")]
+    assert main(arguments) == 1
+    assert "of earlier hunts" not in capsys.readouterr().out
+    scripts = sorted((tmp_path / "found").glob("*.py"))
+    scripts[0].write_text("# edited\n")
+    (tmp_path / "found" / "01-a-gradient-differs.py").touch()
+    assert main(arguments) == 1
+    told = capsys.readouterr().out.splitlines()
+    named = sorted(line.removeprefix("  script: ") for line in told if line.startswith("  script: "))
+    assert named == [str(file) for file in scripts]
+    assert scripts[0].read_text() == "# edited\n"
+    assert told[-1] == f"1 other scripts in {tmp_path / 'found'} are of earlier hunts"
+
+
 def _saved(setup):
     return Program((setup,), ("x0",), ("result = x0",), "once", "", 0, frozenset()).to_json()
 
@@ -65,6 +80,20 @@ def test_a_saved_program_stays_when_it_shows_no_difference_any_more(bad, tmp_pat
     lines = (tmp_path / "corpus.jsonl").read_text().splitlines()
     assert lines[0] == mended
     assert len(set(lines)) == len(lines) > 1
+
+
+def test_saved_programs_whose_plain_run_raises_are_counted_with_the_reason(bad, tmp_path, capsys):
+    usable, other = _saved("x0 = leaf(2, seed=0)"), _saved("x0 = torch.of_another_version(2)")
+    (tmp_path / "corpus.jsonl").write_text(f"{usable}\n\n{other}\n")
+    assert main(["fuzz", "reference", "--examples", "5", "--corpus", str(tmp_path)]) == 0
+    reason = "the plain run raises AttributeError: module 'torch' has no attribute 'of_another_version'"
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("2 saved programs: 2 programs in ")
+    assert first.endswith(f"; 1 could not be compared, the first since {reason}")
+    (tmp_path / "corpus.jsonl").write_text(f"{other}\n")
+    assert main(["fuzz", "reference", "--examples", "5", "--corpus", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert told == f"ckpt-conformance: error: none of the saved programs could be compared: {reason}\n"
 
 
 _INTERRUPTED = """
@@ -91,7 +120,7 @@ def test_an_interrupted_hunt_tells_and_saves_what_it_found(bad, tmp_path, name):
     assert (ran.returncode, ran.stderr) == (2, "ckpt-conformance: interrupted\n")
     assert "difference 1, in " in ran.stdout
     assert len((tmp_path / "found" / "corpus.jsonl").read_text().splitlines()) == 1
-    assert len(list((tmp_path / "found").glob("01-*.py"))) == 1
+    assert len(list((tmp_path / "found").glob("*.py"))) == 1
 
 
 def test_a_corpus_that_cannot_be_made_is_said_before_the_hunt(bad, tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from ckpt_conformance.fuzz import prelude
 from ckpt_conformance.fuzz.hunt import hunt
 from ckpt_conformance.fuzz.oracle import Difference
 from ckpt_conformance.fuzz.program import PLANS, Program
-from ckpt_conformance.fuzz.worker import Worker
+from ckpt_conformance.fuzz.worker import Worker, compare
 from ckpt_conformance.report.program_script import program_script
 from ckpt_conformance.resolve import resolve
 
@@ -96,6 +97,9 @@ def _program(*, plan="once", autocast="", packed="v1", taken="o = out", first=()
     return Program(("x = leaf(4, 6, seed=0)",), ("x",), step, plan, autocast, 1, frozenset())
 
 
+_SILENT = ("def silent(x):", "    note(x.sin())", "run(silent, (x,), {}, lambda out: out)")
+
+
 @pytest.mark.parametrize("plan", PLANS)
 def test_every_plan_of_backward_has_a_script_that_shows_the_difference(script, plan):
     code, lines = script(_program(plan=plan), "a result differs")
@@ -131,7 +135,28 @@ def test_the_form_of_an_output_is_printed(script):
 @pytest.mark.parametrize("aspect", ["memory stays alive", "memory stays alive after backward"])
 def test_the_storages_that_stay_alive_are_counted(script, aspect):
     code, lines = script(_program(), aspect, "keeps")
-    assert (code, lines) == (True, ["storages alive: 0 became 1", "reproduced"])
+    told = {"memory stays alive": "storages alive: 0 became 1"}.get(aspect, "storages alive: [1] became [2]")
+    assert (code, lines) == (True, [told, "reproduced"])
+
+
+_KEPT = "o = out; keep('o', o)"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *(_program(plan=plan, first=_SILENT) for plan in PLANS if plan != "spent"),
+        _program(plan="none", taken=_KEPT),
+    ],
+)
+def test_a_script_counts_the_storages_that_its_title_says(script, program):
+    import tenth_more
+
+    found = compare(program, Candidate.from_function(tenth_more.keeps, name="keeps")).difference
+    assert found is not None
+    got, want = re.findall(r"\d+", found.detail)
+    _, lines = script(program, found.aspect, "keeps")
+    assert re.fullmatch(rf"storages alive: \[?{want}\b.* became \[?{got}\b.*", lines[0])
 
 
 def test_storages_that_no_region_marks_are_counted(script):
