@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ckpt_conformance.fuzz import forms
 from ckpt_conformance.fuzz.program import Program
-from ckpt_conformance.fuzz.traits import RANDOM, is_view
+from ckpt_conformance.fuzz.traits import RANDOM, is_view, lent_outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,17 @@ def _draws(value: ast.expr) -> bool:
     return _computes(value) and bool(forms.words_in(value) & RANDOM)
 
 
+_SAVE_CONSTANTS = frozenset({
+    "batch_norm", "conv1d", "embedding", "layer_norm", "linear", "max", "norm", "sort", "weight", "where",
+})  # fmt: skip
+"""Operations whose backward needs something that has no gradient: a mask, places, statistics, an input."""
+
+
+def _saves_a_constant(value: ast.expr) -> bool:
+    multiplies = any(isinstance(node, ast.MatMult) for node in ast.walk(value))
+    return _computes(value) and (multiplies or bool(forms.words_in(value) & _SAVE_CONSTANTS))
+
+
 def _draws_otherwise(value: ast.expr) -> bool:
     return _draws(value) and not forms.words_in(value) & {"dropout", "rand_like"}
 
@@ -208,6 +219,22 @@ def _meetings(tree: ast.Module) -> list[forms.Place]:
     ]
 
 
+def _own_outputs(tree: ast.Module) -> list[forms.Place]:
+    """Outputs that a region has not made, to be sines of them."""
+    return [
+        forms.Place(setattr, last, "value", _with_sine(last.value, name))
+        for region in ast.walk(tree)
+        if isinstance(region, ast.FunctionDef) and not region.name.startswith("consumer")
+        for last in region.body[-1:]
+        if isinstance(last, ast.Return) and last.value is not None
+        for name in lent_outputs(region)
+    ]
+
+
+def _with_sine(value: ast.expr, name: str) -> ast.expr:
+    return ast.parse(re.sub(rf"\b{name}\b(?!\.)", f"{name}.sin()", ast.unparse(value)), mode="eval").body
+
+
 def _plainly(program: Program, place: int) -> Program | None:
     """One backward, or no autocast."""
     if place == 0:
@@ -257,6 +284,7 @@ EDITS = (
     Edit("same leaf", _leaves, _same_leaf),
     _in_step("once", _once),
     _in_step("outputs", forms.outputs),
+    _in_step("own outputs", _own_outputs),
     _in_step("plain functions", forms.plain_functions),
     _in_step("by position", forms.calls),
     _in_step("block", _unwrapped),
@@ -270,6 +298,7 @@ EDITS = (
         _expressions("{0} * torch.rand_like({0})", _draws_otherwise),
         frozenset({"rand_like"}),
     ),
+    _in_step("one constant", _expressions("{0} * {0}.detach()", _saves_a_constant), frozenset({"detach"})),
     _in_step("one view", _expressions("{0}.view_as({0})", is_view), frozenset({"view_as"})),
     _in_step("half", _halves, frozenset({"view_as"})),
     _in_step("one change", _in_place, frozenset({"add_"})),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ckpt_conformance.fuzz.traits import is_run, region_name
+from ckpt_conformance.fuzz.traits import is_run, reached_by, region_name
 
 _RENAMES = re.compile(r"\w+\.(sin\(\)|detach\(\)|view_as\(\w+\))")
 _TENSOR = re.compile(r"[a-z]\d+(_\d+)?|x|y|penalty")
@@ -150,7 +150,10 @@ def _constants_inside(call: ast.Call, region: ast.FunctionDef) -> None:
 
 
 def renamings(tree: ast.Module) -> list[Place]:
-    """Arguments and outputs to be taken for the first of them, and sines and views for what they are of."""
+    """Arguments and outputs to be taken for the first of them, and sines and views for what they are of.
+
+    What a region reaches by closure is taken for its first argument.
+    """
     groups = [names for node in ast.walk(tree) for names in _exchangeable(node)]
     used = {node.id for node in _names(tree) if isinstance(node.ctx, ast.Load)}
     return [
@@ -159,6 +162,11 @@ def renamings(tree: ast.Module) -> list[Place]:
         for name in names[1:]
         for other in names[:1]
         if name in used and _TENSOR.fullmatch(name)
+    ] + [
+        Place(_rename, region, name, region.args.args[0].arg)
+        for region in _functions(tree).values()
+        if region.args.args and _TENSOR.fullmatch(region.args.args[0].arg)
+        for name in sorted(reached_by(region))
     ]
 
 
@@ -198,7 +206,8 @@ def _call_by_position(call: ast.Call, region: ast.FunctionDef) -> None:
     given |= {str(key.value): value for key, value in zip(keywords.keys, keywords.values, strict=True)
               if isinstance(key, ast.Constant)}  # fmt: skip
     tensors = list(dict.fromkeys(name for value in given.values() for name in tensors_in(value)))
-    tensors = tensors or _reached(region)
+    reached = reached_by(region)
+    tensors = tensors or [name for name in tensors_in(region) if name in reached and name[0] in "xv"]
     made = [
         _assign(ast.Name(name, ast.Store()), value)
         for name, value in given.items()
@@ -227,13 +236,6 @@ def _unpacked(call: ast.Call, region: ast.FunctionDef) -> bool:
     region.args.args = [ast.arg(name) for name in taken]
     call.args[1] = ast.Tuple([ast.Name(name, ast.Load()) for name in given], ast.Load())
     return True
-
-
-def _reached(region: ast.FunctionDef) -> list[str]:
-    """The tensors that a region reaches by closure and that are no parameters."""
-    bound = {node.id for node in _names(region) if isinstance(node.ctx, ast.Store)}
-    bound |= {node.arg for node in ast.walk(region) if isinstance(node, ast.arg)}
-    return [name for name in tensors_in(region) if name not in bound and name[0] in "xv"]
 
 
 def outputs(tree: ast.Module) -> list[Place]:

@@ -25,12 +25,23 @@ RANDOM = frozenset({"dropout", "rand_like", "alpha_dropout", "rrelu", "rand"})
 """Operations that draw from a generator."""
 
 
-_WAVERING = frozenset({"wavering", "wavers"})
-_WAVERING_WORDS = _WAVERING | {
-    "autograd", "backward", "clear", "detach", "double", "equal", "exp", "fork_rng", "isinstance", "len",
-    "random", "requires_grad_",
-}  # fmt: skip
-"""What is written around a region whose second run differs; see `wavering`."""
+_BLOCKS = (
+    (
+        "a second run that differs",
+        {"wavering", "begun", "expected", "wavers", "right", "runs"},
+        {"autograd", "backward", "clear", "detach", "double", "equal", "exp", "fork_rng", "isinstance", "len",
+         "random", "requires_grad_", "wavering", "wavers"},
+    ),
+    (
+        "a region that keeps a tensor, with a backward of its own",
+        {"caching", "stash", "start"},
+        {"backward", "detach", "exp", "is_leaf", "requires_grad_", "update"},
+    ),
+)  # fmt: skip
+"""What else a program may do than run regions: in words, the names that its lines have, and what they call.
+
+See `wavering` and `around.caching_region`.
+"""
 
 
 @lru_cache(maxsize=256)
@@ -42,9 +53,7 @@ def traits(program: Program) -> frozenset[str]:
     """
     lines = (*program.setup, *program.step)
     words = Counter(re.findall(r"\w+", "\n".join(program.step)))
-    found = {word for node in ast.walk(ast.parse("\n".join(lines))) for word in _of(node)}
-    if _WAVERING & found:
-        found = found - _WAVERING_WORDS | {"a second run that differs"}
+    found = {word for line in _statements(ast.parse("\n".join(lines))) for word in _said(line)}
     if words["__enter__"] != words["__exit__"] or any(words[name] % 2 for name in _SETTERS):
         found.add("a mode that is not left")
     if program.plan != "once":
@@ -52,6 +61,26 @@ def traits(program: Program) -> frozenset[str]:
     if program.autocast:
         found.add("autocast in backward" if program.autocast == "backward" else "autocast around it")
     return frozenset(found) - _PLUMBING
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a program, those in the mode that it runs in one by one."""
+    for statement in tree.body:
+        if isinstance(statement, ast.Try) and statement.finalbody:
+            yield from (*statement.body, *statement.finalbody)
+        else:
+            yield statement
+
+
+def _said(statement: ast.stmt) -> set[str]:
+    """What one statement says."""
+    nodes = list(ast.walk(statement))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)} | {getattr(statement, "name", "")}
+    found = {word for node in nodes for word in _of(node)}
+    for what, own, words in _BLOCKS:
+        if own & names:
+            return found - words | {what}
+    return found
 
 
 def _of(node: ast.AST) -> Iterator[str]:
@@ -125,29 +154,53 @@ def _call(call: ast.AST) -> Iterator[str]:
 
 
 def _region(region: ast.FunctionDef) -> Iterator[str]:
-    own = {argument.arg for argument in region.args.args}
-    for statement in region.body:
-        own |= _views_of(statement, own)
-    bound = {argument.arg for argument in region.args.args} | {
-        name for node in ast.walk(region) for name in _bound(node)
-    }
+    given = _with_views(region, {argument.arg for argument in region.args.args})
+    yield from ("a parameter by closure" if name[0] == "w" else "a closure" for name in reached_by(region))
     for node in ast.walk(region):
         if is_run(node):
             yield "nested regions"
-        if isinstance(node, ast.Name) and _TENSOR.fullmatch(node.id) and node.id not in bound:
-            yield "a parameter by closure" if node.id[0] == "w" else "a closure"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _in_place(node.func):
             where = node.func.value
-            if isinstance(where, ast.Name) and where.id in own:
+            if isinstance(where, ast.Name) and where.id in given:
                 yield "an argument is changed in place"
     last = region.body[-1]
     if isinstance(last, ast.Return) and last.value is not None:
-        yield from _returned(last.value, own)
+        if lent_outputs(region):
+            yield "a region returns a tensor of the caller's"
+        yield from _returned(last.value)
+    elif not isinstance(last, ast.Raise):
+        yield _NO_OUTPUT
 
+
+def _with_views(region: ast.FunctionDef, names: set[str]) -> set[str]:
+    """The names, and what a region binds to them, to views of them and to what they contain."""
+    for statement in region.body:
+        names = names | _taken_of(statement, names)
+    return names
+
+
+def reached_by(region: ast.FunctionDef) -> set[str]:
+    """The names of the tensors that a region reaches by closure."""
+    bound = {name for node in ast.walk(region) for name in _bound(node)}
+    read = {node.id for node in ast.walk(region) if isinstance(node, ast.Name)}
+    return {name for name in read - bound if _TENSOR.fullmatch(name)}
+
+
+def lent_outputs(region: ast.FunctionDef) -> list[str]:
+    """The names of what a region returns and has not made: tensors of its caller's, and views of them."""
+    last = region.body[-1]
+    if not isinstance(last, ast.Return) or last.value is None:
+        return []
+    lent = _with_views(region, {argument.arg for argument in region.args.args} | reached_by(region))
+    returned = [given.id for given in _entries(last.value) if isinstance(given, ast.Name)]
+    return [name for name in dict.fromkeys(returned) if name in lent]
+
+
+_NO_OUTPUT = "no tensor among the outputs"
 
 VIEWS = frozenset({
     "reshape", "transpose", "split", "chunk", "narrow", "expand", "diagonal", "as_strided", "unfold", "real",
-    "imag", "view_as_real", "conj", "unsqueeze", "view_as", "detach",
+    "imag", "view_as_real", "conj", "unsqueeze", "view_as", "detach", "permute",
 })  # fmt: skip
 """Operations that give views of a tensor."""
 
@@ -161,12 +214,23 @@ def is_view(value: ast.expr) -> bool:
     return isinstance(value, ast.Attribute) and value.attr in VIEWS
 
 
-def _views_of(node: ast.stmt, own: set[str]) -> set[str]:
-    """The names that a statement binds to one of `own`, or to a view of it."""
-    if not isinstance(node, ast.Assign) or not (is_view(node.value) or isinstance(node.value, ast.Name)):
+def _taken_of(node: ast.stmt, own: set[str]) -> set[str]:
+    """The names that a statement binds to one of `own`, to a view of it, or to what it contains."""
+    if not isinstance(node, ast.Assign) or not _takes(node.value):
         return set()
     of = {found.id for found in ast.walk(node.value) if isinstance(found, ast.Name)}
     return {name for target in node.targets for each in ast.walk(target) for name in _bound(each) if of & own}
+
+
+def _takes(value: ast.expr) -> bool:
+    """Whether an expression makes no tensor: it gives some that are there, or views of them."""
+    if isinstance(value, (ast.List, ast.Tuple)):
+        return all(_takes(each) for each in value.elts)
+    if isinstance(value, ast.Starred):
+        return _takes(value.value)
+    if isinstance(value, ast.Attribute) and ast.unparse(value.value) == "box":
+        return True
+    return isinstance(value, ast.Name) or is_view(value)
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
@@ -180,12 +244,10 @@ def _in_place(method: ast.Attribute) -> bool:
     return method.attr.endswith("_") and not method.attr.endswith("__") and method.attr != "requires_grad_"
 
 
-def _returned(value: ast.expr, own: set[str]) -> Iterator[str]:
+def _returned(value: ast.expr) -> Iterator[str]:
     tensors = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     if len(tensors) > 1:
         yield "several outputs"
-    if any(isinstance(given, ast.Name) and given.id in own for given in _entries(value)):
-        yield "a region returns its argument"
     if isinstance(value, (ast.List, ast.Dict)):
         yield "outputs in a list or dict"
     if isinstance(value, ast.Tuple) and len(value.elts) == 1:
@@ -193,7 +255,7 @@ def _returned(value: ast.expr, own: set[str]) -> Iterator[str]:
     if any(isinstance(given, ast.Constant) for given in _entries(value)):
         yield "outputs that are no tensors"
     if not tensors:
-        yield "no tensor among the outputs"
+        yield _NO_OUTPUT
 
 
 def _entries(value: ast.expr) -> Iterator[ast.expr]:
