@@ -20,7 +20,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from ckpt_conformance.candidate import Candidate
 from ckpt_conformance.fuzz import prelude
-from ckpt_conformance.fuzz.program import FILE, Program, functions
+from ckpt_conformance.fuzz.program import Program, functions
+from ckpt_conformance.fuzz.raised import raised_by
 from ckpt_conformance.fuzz.state import ambient_state
 from ckpt_conformance.regions import Region
 
@@ -51,7 +52,7 @@ class Sight:
             at the end.
         states: The ambient state after each forward, after each backward and at the end.
         error: What was raised, as type and message, or None.
-        ours: Whether the program itself raised it, over something that it was given.
+        by: Who raised it; see `raised_by`.
         stage: How far it came: `forward`, `backward`, `freed graph` or `done`.
     """
 
@@ -71,7 +72,7 @@ class Sight:
     alive: list[int] = field(default_factory=list)
     states: list[tuple[Any, ...]] = field(default_factory=list)
     error: tuple[str, str] | None = None
-    ours: bool = False
+    by: str = ""
     stage: str = "forward"
 
 
@@ -133,19 +134,12 @@ def execute(
             sight.stage = "done"
         except Exception as error:  # noqa: BLE001 - a candidate may raise anything
             sight.error = type(error).__name__, " ".join(str(error).split())[:200]
-            sight.ours = _raised_by_program(error)
+            sight.by = raised_by(error)
         _look_at_watch(watch, sight)
     sight.states.append(ambient_state())
     _look_at_leaves(leaves, watch.given, sight)
     _put_back()
     return sight
-
-
-def _raised_by_program(error: Exception) -> bool:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_code.co_filename == FILE
 
 
 @contextlib.contextmanager

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from ckpt_conformance.fuzz.execute import WITH_A_GRAPH
-from ckpt_conformance.fuzz.oracle import LAST_BITS, Difference
+from ckpt_conformance.fuzz.oracle import LAST_BITS, SILENT, Difference
 from ckpt_conformance.fuzz.program import Program
+from ckpt_conformance.fuzz.raised import PROGRAM, TORCH
 from ckpt_conformance.fuzz.state import LEFT_CHANGED
 from ckpt_conformance.fuzz.traits import traits
 
 _LOST, _EXTRA, _VALUES = "a gradient is lost", "a gradient too many", "wrong values"
+_STUMBLES, _FORMS = "the program stumbles", "a region gives something else"
+_ALIVE, _AFTER_BACKWARD = "memory stays alive", "memory stays alive after backward"
 _OF_VALUES = ("a gradient differs", "a result differs", "a leaf differs", "the generator is left elsewhere")
 _AFTER_LOSS = frozenset({
-    _LOST, _VALUES, "hooks are called another number of times", "no error where the plain run has one",
-    "memory stays alive after backward",
+    _LOST, _VALUES, SILENT, "hooks are called another number of times",
+    "no error where the plain run has one", _AFTER_BACKWARD,
 })  # fmt: skip
 """What follows where a gradient is lost: its hooks have no call, its graph has no error and is not freed."""
 
-_COMPUTES = frozenset({_LOST, _EXTRA, _VALUES, "raises", "dies"})
+_COMPUTES = frozenset({_LOST, _EXTRA, _VALUES, SILENT, _STUMBLES, "raises", "dies"})
 """Ways in which a computation goes wrong; which one it is may hang on what lies in memory."""
+
+
+_IN_ANY_CASE = frozenset({PROGRAM, TORCH})
+"""Who raises errors in the same words for many causes."""
 
 
 @dataclass(slots=True)
@@ -34,12 +42,14 @@ class Group:
         difference: Its difference.
         count: How many programs of the hunt it explains.
         aspects: The aspects in which they differ, with how many programs show each first.
+        causes: What the smallest programs do of the groups that were found to be this one.
     """
 
     program: Program
     difference: Difference
     count: int = 1
     aspects: Counter[str] = field(default_factory=Counter)
+    causes: set[frozenset[str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if not self.aspects:
@@ -53,25 +63,34 @@ class Group:
     def explains(self, program: Program, difference: Difference) -> bool:
         """Whether another program's difference is this one again.
 
-        One and the same error is; else the program has to do all that the smallest one needs, and its
-        difference has to be of the kind, or something that follows from it.
+        An error that a statement raises in words of its own is, and one on one line of the candidate's; else
+        the program has to do all that a smallest one needs, and its difference has to be of the kind, or
+        something that follows from it.
         """
         if difference.fault != self.difference.fault:
             return False
-        if same_error(self.difference, difference) or _same_leftover(self.difference, difference):
-            return True
         found, own = traits(program), self.cause
-        if own <= found and effect(difference) in _following(effect(self.difference)):
+        if same_error(self.difference, difference):
+            told = self.difference.by == difference.by and difference.by not in _IN_ANY_CASE
+            return told or any(cause <= found for cause in self.causes | {own})
+        if _same_leftover(self.difference, difference):
+            return True
+        if own <= found and effect(difference) in _following(effect(self.difference), own):
             return True
         return bool(own) and own == found and {effect(difference), effect(self.difference)} <= _COMPUTES
 
     def is_again(self, other: Group) -> bool:
         """Whether another group, whose program is shrunk too, shows this one's fault.
 
-        What kills the process raises errors about storages elsewhere: both come of memory that is gone.
+        So does one error in two programs that share something of what they need. What kills the process
+        raises errors about storages elsewhere: both come of memory that is gone.
         """
         if self.explains(other.program, other.difference):
             return True
+        if same_error(self.difference, other.difference) and any(
+            cause & other.cause for cause in self.causes | {self.cause}
+        ):
+            return self.difference.fault == other.difference.fault
         gone = other.difference.fault and _misses_memory(other.difference)
         return gone and effect(self.difference) == "dies" and set() < self.cause <= other.cause
 
@@ -84,6 +103,7 @@ class Group:
         """Take over the programs of a group that is this one again."""
         self.count += other.count
         self.aspects += other.aspects
+        self.causes |= {other.cause} | other.causes
 
 
 def alike(one: Difference, other: Difference) -> bool:
@@ -95,15 +115,27 @@ def alike(one: Difference, other: Difference) -> bool:
     return effect(one) == effect(other)
 
 
-def _following(found: str) -> frozenset[str]:
-    """What one effect may look like in other programs; errors are told apart by their words."""
-    if found == _LOST:
-        return _AFTER_LOSS
-    if found == "raises":
-        return frozenset()
-    if found == _VALUES:
-        return frozenset({_VALUES, _LOST, "a version counter of a leaf moved"})
-    return frozenset({found, _VALUES} if found == "dies" else {found})
+def _following(effect: str, own: frozenset[str]) -> frozenset[str]:
+    """What an effect of a program that needs `own` may look like in other programs.
+
+    Errors are told apart by their words, but where it takes something to make the program's own lines
+    stumble over what they are given.
+    """
+    if own and effect in {_STUMBLES, _FORMS}:
+        return frozenset({_STUMBLES, _FORMS})
+    return _FOLLOWING.get(effect, frozenset({effect}))
+
+
+_FOLLOWING: Mapping[str, frozenset[str]] = {
+    _LOST: _AFTER_LOSS,
+    "raises": frozenset(),
+    _STUMBLES: frozenset(),
+    _VALUES: frozenset({_VALUES, SILENT, _LOST, "a version counter of a leaf moved"}),
+    "dies": frozenset({"dies", _VALUES}),
+    # a recompute that nobody compares may end in an error as well, later than it should
+    SILENT: frozenset({SILENT, _AFTER_BACKWARD}),
+    _ALIVE: frozenset({_ALIVE, _AFTER_BACKWARD}),
+}
 
 
 def effect(difference: Difference) -> str:
@@ -117,13 +149,17 @@ def effect(difference: Difference) -> str:
     if aspect.startswith(("a gradient differs: one is missing", "requires_grad of the result differs")):
         gained = difference.detail.endswith("expected none") or "[False" in difference.detail[:7]
         return _EXTRA if gained else _LOST
-    if aspect == "a region gives something else":
+    if aspect == SILENT:
+        return aspect
+    if aspect == _FORMS:
         return _effect_on_graphs(difference) or aspect
     if aspect.startswith(_OF_VALUES):
         return _VALUES
     if aspect.startswith("the process dies"):
         return "dies"
-    return "raises" if error(aspect) else aspect
+    if error(aspect):
+        return _STUMBLES if difference.by == PROGRAM else "raises"
+    return aspect
 
 
 def _effect_on_graphs(difference: Difference) -> str:

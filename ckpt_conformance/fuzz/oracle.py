@@ -15,6 +15,7 @@ from ckpt_conformance.fuzz.around import CHANGED
 from ckpt_conformance.fuzz.blocks import STATISTICS
 from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.program import Program
+from ckpt_conformance.fuzz.raised import PROGRAM
 from ckpt_conformance.fuzz.rounding import (
     gap,
     past_casts,
@@ -38,11 +39,13 @@ class Difference:
         aspect: What differs, without names or numbers of this program: differences are grouped by it.
         detail: The difference in this program.
         refusal: Whether it is a clear error over something that the candidate may leave out.
+        by: Who raised an error; see `raised_by`.
     """
 
     aspect: str
     detail: str
     refusal: bool = False
+    by: str = ""
 
     @property
     def fault(self) -> bool:
@@ -167,7 +170,7 @@ def _raised(program: Program, candidate: Candidate, found: Sight) -> Difference:
     refusable = NEEDS.keys() if found.stage == "forward" else _IN_BACKWARD
     left_out = {NEEDS[name] for name in program.features & refusable} - candidate.capabilities
     refusal = bool(left_out) and _clear(found)
-    return Difference(f"{found.stage} raises {kind}: {_without_numbers(message)}", message, refusal)
+    return Difference(f"{found.stage} raises {kind}: {_without_numbers(message)}", message, refusal, found.by)
 
 
 def _clear(found: Sight) -> bool:
@@ -177,7 +180,7 @@ def _clear(found: Sight) -> bool:
     candidate has handed the program something else than it should.
     """
     kind, message = found.error or ("", "")
-    stumbled = found.ours and kind not in {"RuntimeError", "NotImplementedError"}
+    stumbled = found.by == PROGRAM and kind not in {"RuntimeError", "NotImplementedError"}
     return kind in CLEAR_REFUSALS and bool(message) and "allocate memory" not in message and not stumbled
 
 
