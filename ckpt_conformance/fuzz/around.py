@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from ckpt_conformance.fuzz.program import Autocast
 from ckpt_conformance.fuzz.values import Scope, Value
 from ckpt_conformance.fuzz.wavering import WAVERS
 
@@ -66,14 +67,16 @@ def caching_region(scope: Scope) -> None:
     scope.features.add("caches-a-tensor")
     scope.lines += [
         "stash = {}",
-        "def caching(x):",
-        "    y = x.sin()",
-        "    stash.update(x=x, y=y)",
+        "def caching(x, z):",
+        "    y = (x * z).sin()",
+        "    stash.update(x=x, y=y, z=z)",
         "    note(y)",
         "    return y.exp()",
         f"start = {given}.detach().requires_grad_()",
-        "run(caching, (start * 1,), {}, meet).sum().backward()",
+        f"other = {given}.detach().requires_grad_()",
+        "run(caching, (start * 1, other * 1), {}, meet).sum().backward()",
         """hear(f"a gradient stays: {stash['x'].is_leaf and stash['x'].grad is not None}")()""",
+        """hear(f"a gradient stays: {stash['z'].is_leaf and stash['z'].grad is not None}")()""",
     ]
 
 
@@ -83,10 +86,11 @@ def _given(scope: Scope) -> str | None:
 
 def heard_leaves(scope: Scope) -> tuple[list[str], list[str]]:
     """Counted hooks on a leaf and on its gradient accumulator, and perhaps their removal at the end."""
-    if not scope.choose((False,) * 5 + (True,)):
+    trained = scope.leaves.trained
+    if not trained or not scope.choose((False,) * 3 + (True,)):
         return [], []
     scope.features.add("hooks-on-a-leaf")
-    name = scope.choose(tuple(scope.leaves.names))
+    name = scope.choose(tuple(trained))
     begin = [
         "hooks = []",
         f"if {name}.requires_grad:",
@@ -121,3 +125,19 @@ def warm_weights(scope: Scope) -> list[str]:
         return []
     scope.features.add("weights-cast-before")
     return [f"{name} @ {name}.transpose(-1, -2)" for name in matrices]
+
+
+def island(scope: Scope, autocast: Autocast) -> list[str]:
+    """A region that leaves the autocast around it for a while, as norms and losses do; last in the result."""
+    given = _given(scope)
+    if autocast in {"", "backward"} or given is None or not scope.choose((False,) * 3 + (True,)):
+        return []
+    scope.features.add("leaves-autocast")
+    return [
+        "def island(x):",
+        "    with torch.autocast(DEVICE, enabled=False):",
+        "        y = (x * (3 if torch.is_autocast_enabled(DEVICE) else 2)).sin()",
+        "    note(y)",
+        "    return y",
+        f"result = torch.cat([result, run(island, ({given},), {{}}, meet)])",
+    ]

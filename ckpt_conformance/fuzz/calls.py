@@ -95,12 +95,16 @@ def _extras(_scope: Scope, given: Sequence[str], arguments: list[Value]) -> tupl
 
 
 def _generator(scope: Scope, given: Sequence[str], arguments: list[Value]) -> tuple[str, str, list[str]]:
-    """A generator of the caller's, from which the region draws."""
+    """A generator of the caller's, from which the region draws; by keyword behind two inputs."""
     first, name = arguments[0], scope.leaves.name("g")
     scope.lines.append(f"{name} = torch.Generator(DEVICE).manual_seed(5)")
     drawn = f"torch.rand({first.shape}, generator=generator, device=DEVICE, dtype=torch.float32)"
     lines = [f"{first.name} = {first.name} * {drawn}"] if first.real else []
-    return f"{_names(arguments)}, generator", f"({', '.join(given)}, {name}), {{}}", lines
+    signature = f"{_names(arguments)}, generator"
+    if len(given) == 1:
+        return signature, f"({given[0]}, {name}), {{}}", lines
+    scope.features.add("call-keyword")
+    return signature, f"({', '.join(given)},), {{'generator': {name}}}", lines
 
 
 def _none(scope: Scope, given: Sequence[str], arguments: list[Value]) -> tuple[str, str, list[str]]:

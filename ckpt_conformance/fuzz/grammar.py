@@ -48,7 +48,8 @@ def make_program(choose: Choose) -> Program:
     result = f"torch.cat([{', '.join(made)}])" if len(made) > 1 and choose((False, True)) else made[-1]
     plan, autocast = _plan(scope), _autocast(scope)
     begin, end = _around(scope, autocast)
-    lines = modes.within(scope, [*scope.lines, f"result = {result}"])
+    result_lines = [f"result = {result}", *around.island(scope, autocast)]
+    lines = modes.within(scope, [*scope.lines, *result_lines])
     return Program(
         setup=tuple(leaves.lines),
         leaves=tuple(leaves.names),
@@ -113,12 +114,7 @@ def _run_region(scope: Scope, level: int) -> tuple[Value, int]:
     body = scope.inner(call.arguments)
     module = scope.choose((False,) * 6 + (True,))
     _capture(scope, body)
-    if noisy:
-        _operate(body, "noise")
-    modes.notice(body)
-    for _ in range(scope.choose((1, 2)) if module else 0):
-        blocks.use(body)
-    _change_argument(body, call, level)
+    _begin(body, call, level, noisy=noisy, module=module)
     depth = _body(body, level)
     outputs = _outputs(body)
     packed, unpack = pack(scope, outputs, number)
@@ -134,6 +130,16 @@ def _run_region(scope: Scope, level: int) -> tuple[Value, int]:
     if level == 1 and scope.leaves.change == "input" and inputs[0].real:
         around.change(scope, inputs[0])
     return result, depth
+
+
+def _begin(body: Scope, call: Call, level: int, *, noisy: bool, module: bool) -> None:
+    """What a region does first, because of what is around it."""
+    if noisy:
+        _operate(body, "noise")
+    modes.notice(body)
+    for _ in range(body.choose((1, 2)) if module else 0):
+        blocks.use(body)
+    _change_argument(body, call, level)
 
 
 def _callable(scope: Scope, number: str) -> str:

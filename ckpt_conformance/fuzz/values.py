@@ -115,6 +115,7 @@ class Leaves:
 
     lines: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    trained: list[str] = field(default_factory=list)
     made: dict[Shape, str] = field(default_factory=dict)
     features: set[str] = field(default_factory=set)
     numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -132,6 +133,7 @@ class Leaves:
         options = ("" if grad else ", grad=False") + ("" if dtype == "float32" else f", dtype=torch.{dtype}")
         self.lines.append(f"{name} = leaf({extents}, seed={len(self.names)}{options})")
         self.names.append(name)
+        self.trained += [name] * grad
         return Value(name, shape, _KINDS[dtype], grad=grad)
 
     def index(self, shape: Shape, below: int) -> Value:

@@ -57,6 +57,10 @@ PARTS = [
     ("second-run-strides", recompute.shares_memory_of_other_strides),
     ("caches-a-tensor", retention.hooks_of_the_recompute_reach_the_region),
     ("caches-a-tensor", retention_growth.keeps_gradients_of_detached_inputs),
+    ("caches-a-tensor", retention_growth.clears_the_first_gradient),
+    ("hooks-on-a-leaf", engine.registers_hooks_again),
+    ("call-generator", rng.positional_generators_only),
+    ("leaves-autocast", autocast.blocks_inside_are_lost),
 ]
 
 RIGHT = {
