@@ -297,40 +297,49 @@ def _unparsed(node: ast.AST) -> str:
 
 
 def _look(program: Program, found: Difference, used: list[str], measures: Mapping[str, str]) -> str:
-    after = _AFTER_BACKWARD.get(found.aspect, "")
-    steps = [
-        *_forward(program, used),
-        *_backward(program),
-        *(["loss = first = None", after] if after else []),
-    ]
-    if program.plan == "steps":
-        steps = [
-            "for _ in range(2):",
-            *_indented(steps, 4),
-            "    with torch.no_grad(): [x.sub_(0.125 * x.grad) for x in wanted if x.grad is not None]",
-            "    for leaf in wanted: leaf.grad = None",
-        ]
-    starts = ["seen, leaves = {}, setup()", *(_STARTS[name] for name in used)]
-    if any("wanted" in line for line in steps) or program.plan == "into":
-        starts.append("wanted = [leaf for leaf in leaves.values() if leaf.requires_grad]")
-    if program.plan == "into":
-        starts += _GIVEN.splitlines()
-    if "forms" in after:
-        starts += _FORMS.splitlines()
-    if found.aspect in _NOTING and "note" not in used:
-        starts.append(_STARTS["note"])
-    end = measures.get(found.aspect, "")
-    if found.aspect.startswith("memory"):
-        starts += _NOTED.splitlines()
-        end = f"kept.clear()\n{end}" if "keep" in used else end
+    """The function that runs the program once and gives what is compared."""
+    steps, end = _steps(program, found, used), measures.get(found.aspect, "")
+    if found.aspect.startswith("memory") and "keep" in used:
+        end = f"kept.clear()\n{end}"
     made = _LOOK.format(
-        start="\n".join(_indented(starts, 4)),
+        start="\n".join(_indented(list(_starts(program, found, used, steps)), 4)),
         seed=SEED,
         forward="\n".join(_indented(steps, 8)),
         graded="(leaves | kept)" if "keep" in used else "leaves",
         measure="\n".join(_indented(end.splitlines(), 4)),
     )
     return "\n".join(line for line in made.splitlines() if line.strip())
+
+
+def _starts(program: Program, found: Difference, used: list[str], steps: list[str]) -> Iterator[str]:
+    """The lines before the first step."""
+    yield "seen, leaves = {}, setup()"
+    yield from (_STARTS[name] for name in used)
+    if any("wanted" in line for line in steps) or program.plan == "into":
+        yield "wanted = [leaf for leaf in leaves.values() if leaf.requires_grad]"
+    if program.plan == "into":
+        yield from _GIVEN.splitlines()
+    if "forms" in _AFTER_BACKWARD.get(found.aspect, ""):
+        yield from _FORMS.splitlines()
+    if found.aspect in _NOTING and "note" not in used:
+        yield _STARTS["note"]
+    if found.aspect.startswith("memory"):
+        yield from _NOTED.splitlines()
+
+
+def _steps(program: Program, found: Difference, used: list[str]) -> list[str]:
+    """The lines that go forward and back, perhaps twice, and look at what is there after each backward."""
+    after = _AFTER_BACKWARD.get(found.aspect)
+    looks = ["loss = first = None", after] if after else []
+    steps = [*_forward(program, used), *_backward(program), *looks]
+    if program.plan != "steps":
+        return steps
+    return [
+        "for _ in range(2):",
+        *_indented(steps, 4),
+        "    with torch.no_grad(): [x.sub_(0.125 * x.grad) for x in wanted if x.grad is not None]",
+        "    for leaf in wanted: leaf.grad = None",
+    ]
 
 
 def _forward(program: Program, used: list[str]) -> list[str]:
