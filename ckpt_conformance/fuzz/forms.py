@@ -167,6 +167,7 @@ def renamings(tree: ast.Module) -> list[Place]:
         for region in _functions(tree).values()
         if region.args.args and _TENSOR.fullmatch(region.args.args[0].arg)
         for name in sorted(reached_by(region))
+        if not name.startswith("c")  # a constant that a function knows is no input
     ]
 
 

@@ -34,7 +34,7 @@ _BLOCKS = (
     ),
     (
         "a region that keeps a tensor, with a backward of its own",
-        {"caching", "stash", "start"},
+        {"caching", "stash", "start", "other"},
         {"backward", "detach", "exp", "is_leaf", "requires_grad_", "update"},
     ),
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ckpt_conformance.candidate import PLAIN
@@ -87,3 +89,13 @@ def test_a_program_is_made_smaller_until_it_compares(body, trait, left):
         return bool(needed) and runs and not useless(program, execute(program, PLAIN))
 
     assert traits(reduced(_program(*body), keeps)) == left
+
+
+def test_a_constant_that_a_function_knows_becomes_no_argument():
+    knows = _program("v3 = Knows.apply(a1_0, c4)", "return v3")
+    program = dataclasses.replace(knows, setup=(*SETUP, "c4 = leaf(2, seed=3, grad=False)"))
+    program = dataclasses.replace(program, leaves=(*program.leaves, "c4"))
+    small = reduced(
+        program, lambda found: "Knows" in found.source() and not useless(found, execute(found, PLAIN))
+    )
+    assert "Knows.apply(a1_0, c4)" in small.source()
