@@ -82,15 +82,15 @@ class Group:
     def is_again(self, other: Group) -> bool:
         """Whether another group, whose program is shrunk too, shows this one's fault.
 
-        So does one error in two programs that share something of what they need. What kills the process
-        raises errors about storages elsewhere: both come of memory that is gone.
+        So does one error, or one mark on a leaf, in two programs that share something of what they need. What
+        kills the process raises errors about storages elsewhere: both come of memory that is gone.
         """
         if self.explains(other.program, other.difference):
             return True
-        if same_error(self.difference, other.difference) and any(
-            cause & other.cause for cause in self.causes | {self.cause}
-        ):
-            return self.difference.fault == other.difference.fault
+        if same_error(self.difference, other.difference) or _same_mark(self.difference, other.difference):
+            shared = any(cause & other.cause for cause in self.causes | {self.cause})
+            if shared and self.difference.fault == other.difference.fault:
+                return True
         gone = other.difference.fault and _misses_memory(other.difference)
         return gone and effect(self.difference) == "dies" and set() < self.cause <= other.cause
 
@@ -197,6 +197,15 @@ def same_error(one: Difference, other: Difference) -> bool:
 def _same_leftover(one: Difference, other: Difference) -> bool:
     """Whether two programs find the same piece of the ambient state left at the same value."""
     return one.aspect.startswith(LEFT_CHANGED) and (one.aspect, one.detail) == (other.aspect, other.detail)
+
+
+_MARKS = frozenset({"requires_grad of a leaf is changed", "leaves are given attributes"})
+"""What no computation brings about: an implementation does it to a leaf on purpose."""
+
+
+def _same_mark(one: Difference, other: Difference) -> bool:
+    """Whether two programs find one mark on leaves."""
+    return one.aspect in _MARKS and one.aspect == other.aspect
 
 
 def enter(groups: list[Group], group: Group) -> None:

@@ -111,6 +111,13 @@ def test_an_error_in_words_of_torchs_is_one_where_programs_share_what_they_need(
     assert not groups[0].explains(PLAIN, GENERIC)
 
 
+def test_a_mark_on_a_leaf_is_one_where_programs_share_what_they_need():
+    marked = Difference("requires_grad of a leaf is changed", "x")
+    assert Group(HOOKED, marked).is_again(Group(BOXED_TWICE, marked))
+    assert not Group(HOOKED, marked).is_again(Group(TWICE, marked))
+    assert not Group(HOOKED, MOVED).is_again(Group(BOXED_TWICE, MOVED))
+
+
 def test_a_program_that_stumbles_over_one_thing_does_so_in_any_words():
     unpacks = _raises("not enough values to unpack", by=PROGRAM)
     indexes = _raises("tuple indices must be integers", by=PROGRAM)
