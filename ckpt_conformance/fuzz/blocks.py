@@ -17,11 +17,13 @@ def _pairs(value: Value, expression: str) -> str:
     return f"{expression.format(f'{value.name}.reshape(-1, 2)')}.reshape({value.shape})"
 
 
-_USES: Mapping[str, str] = {
+USES: Mapping[str, str] = {
     "factor": "({} * self.factor).sin()",
     "mode": "({} * (2 if self.training else 3)).sin()",
-    "dropout": "F.dropout({}, 0.5, self.training)",
+    # in evaluation mode dropout gives what it is given; a hook on that would be one on the caller's tensor
+    "dropout": "F.dropout({} * 1, 0.5, self.training)",
 }
+"""What a region may do with its module; each gives a tensor of its own."""
 _USES_OF_PAIRS: Mapping[str, str] = {
     "norm": "self.norm({}.float())",
     "weight": "({} @ self.first.weight.sin() @ self.second.weight)",
@@ -35,9 +37,9 @@ def use(scope: Scope) -> None:
     if value is None:
         return
     value.fresh = False
-    name = scope.choose(("norm", *_USES_OF_PAIRS, *_USES))
+    name = scope.choose(("norm", *_USES_OF_PAIRS, *USES))
     scope.features.add(f"module-{name}")
-    expression = _USES[name].format(value.name) if name in _USES else _pairs(value, _USES_OF_PAIRS[name])
+    expression = USES[name].format(value.name) if name in USES else _pairs(value, _USES_OF_PAIRS[name])
     scope.bind(expression, value.shape, fresh=False, grad=value.grad)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from ckpt_conformance.candidate import Candidate, Style
+from ckpt_conformance.fuzz import blocks
 from ckpt_conformance.fuzz.grammar import make_program
 from ckpt_conformance.fuzz.oracle import SILENT
 from ckpt_conformance.fuzz.program import Program
@@ -120,3 +123,10 @@ def test_the_references_show_no_difference_in_a_part(ask, feature, name):
 def test_a_recompute_in_another_thread_is_no_difference(ask):
     worker = ask(odd_recompute.recomputes_in_another_thread())
     assert not any(worker(program).difference for program in itertools.islice(_programs("nested"), 20))
+
+
+@pytest.mark.parametrize("use", sorted(blocks.USES))
+def test_what_a_region_does_with_its_module_gives_a_tensor_of_its_own(use):
+    # a hook on the caller's tensor would be set once more by the recompute
+    given = {"x": torch.ones(2), "self": SimpleNamespace(training=False, factor=1), "F": torch.nn.functional}
+    assert eval(blocks.USES[use].format("x"), given) is not given["x"]
