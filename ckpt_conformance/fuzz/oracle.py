@@ -16,13 +16,7 @@ from ckpt_conformance.fuzz.blocks import STATISTICS
 from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.raised import PROGRAM
-from ckpt_conformance.fuzz.rounding import (
-    gap,
-    past_casts,
-    results_hang_on_gradients,
-    rounds_by_layout,
-    sum_in_any_order,
-)
+from ckpt_conformance.fuzz.rounding import gap, leeways, past, ulps
 from ckpt_conformance.fuzz.state import LEFT_CHANGED, PIECES
 from ckpt_conformance.fuzz.wavering import WRONG
 
@@ -49,7 +43,7 @@ class Difference:
 
     @property
     def fault(self) -> bool:
-        """Whether a user would call it one: no refusal, and more than last bits that may differ."""
+        """Whether a user would call it one: no refusal, and more than rounding that may differ."""
         return not self.refusal and not self.aspect.endswith(_MAY)
 
 
@@ -58,9 +52,7 @@ SILENT = "a gradient differs and no error says so"
 """The aspect of a region that gives something else when it runs again, which a candidate did not notice."""
 LAST_BITS = " in its last bits"
 """How the aspect of a difference goes on that rounding may explain."""
-_MAY = ", as they may"
-_ULPS = 32
-"""How far apart sums of the same contributions may be, where they are added up in another order."""
+_MAY = ", as it may"
 
 NEEDS = {
     "plan-twice": "retain-graph", "plan-grad": "autograd-grad", "call-keyword": "kwargs",
@@ -82,37 +74,26 @@ _IN_BACKWARD = frozenset({"plan-twice", "plan-grad", "plan-inputs", "plan-second
 def difference(program: Program, candidate: Candidate, plain: Sight, found: Sight) -> Difference | None:
     """The first difference in order of cause, or None.
 
-    Last bits that may differ come behind whatever they cannot bring about.
+    Numbers that may differ come behind whatever they cannot bring about.
     """
-    differences = _in_order(program, candidate, plain, found)
-    first = next(differences, None)
+    first = next(_in_order(program, candidate, plain, found), None)
     if first is None or not _of_values(first):
         return first
-    why = _why_it_may(program, plain, first)
-    if why:
-        return next((other for other in differences if not _of_values(other)), _excused(first, why))
-    past, why = past_casts(program, plain, found)
-    if why:
-        return difference(program, candidate, plain, past) or _excused(first, why)
+    for leeway in leeways(program, plain):
+        rest = past(program, plain, found, leeway)
+        why = "" if rest is None else leeway.why()
+        if rest is not None and why:
+            return difference(program, candidate, plain, rest) or _excused(first, leeway.what, why)
     return first
 
 
-def _excused(found: Difference, why: str) -> Difference:
-    aspect = found.aspect.removesuffix(LAST_BITS) + LAST_BITS + _MAY
+def _excused(found: Difference, what: str, why: str) -> Difference:
+    aspect = f"{found.aspect.removesuffix(LAST_BITS)} {what}{_MAY}"
     return replace(found, aspect=aspect, detail=f"{found.detail}; {why}")
 
 
-def _why_it_may(program: Program, plain: Sight, found: Difference) -> str:
-    """Why last bits may differ, in words; empty where they must not, or where more than those do."""
-    if not found.aspect.endswith(LAST_BITS):
-        return ""
-    if found.aspect.startswith(_RESULT) and not results_hang_on_gradients(program):
-        return ""
-    return sum_in_any_order(program) or rounds_by_layout(program, plain)
-
-
 def _of_values(found: Difference) -> bool:
-    """Whether numbers alone differ, which last bits may have moved elsewhere first."""
+    """Whether numbers alone differ, which rounding may explain."""
     return found.aspect.removesuffix(LAST_BITS) in {_RESULT, _GRADIENT, _LEAF}
 
 
@@ -279,16 +260,5 @@ def _unequal(aspect: str, what: str, want: Tensor | None, got: Tensor | None) ->
         )
     elif not torch.allclose(want, got, rtol=0, atol=0, equal_nan=True):
         off = gap(want, got)
-        bits = LAST_BITS if off <= _ulps(want) else ""
+        bits = LAST_BITS if off <= ulps(want) else ""
         yield Difference(f"{aspect}{bits}", f"{what}: off by up to {off:.3g}")
-
-
-def _ulps(tensor: Tensor) -> float:
-    """A few units in the last place of a tensor's largest element, of single precision at least.
-
-    A double may come of what was computed in single precision.
-    """
-    if not (tensor.is_floating_point() or tensor.is_complex()):
-        return 0.0
-    eps = max(torch.finfo(tensor.dtype).eps, torch.finfo(torch.float32).eps)
-    return _ULPS * eps * float(tensor.detach().abs().nan_to_num().max())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,8 +19,13 @@ from ckpt_conformance.fuzz.program import Program
 _FREE = 3
 """Two contributions give one sum in either order."""
 
+_ULPS = 32
+"""How far apart sums of the same contributions may be, where they are added up in another order."""
+_AMPLIFIED = 1024
+_LARGE = 3e4
+"""About half of what half precision can hold."""
+
 _Meetings: TypeAlias = Mapping[tuple[Any, int], Sequence[Any]]
-_Seen = TypeVar("_Seen", Tensor, "Tensor | None")
 
 
 def sum_in_any_order(program: Program) -> str:
@@ -39,49 +45,94 @@ def sum_in_any_order(program: Program) -> str:
     return ""
 
 
-def past_casts(program: Program, plain: Sight, found: Sight) -> tuple[Sight, str]:
-    """What was found, with the plain run's numbers where sums of casts alone explain others; and why.
+@dataclass(frozen=True, slots=True)
+class Leeway:
+    """How far the numbers of a run may be off.
+
+    Attributes:
+        part: By which part of the tensor's largest element.
+        what: Within what they stay then, in words.
+        why: Says why they may; nothing where they may not after all.
+        overflows: Whether a sum may be infinite on either side alone.
+        amplified: By which part after a second step, which multiplies what the first one has moved.
+    """
+
+    part: float
+    what: str
+    why: Callable[[], str]
+    overflows: bool = False
+    amplified: float = 1e30
+
+
+def leeways(program: Program, plain: Sight) -> Iterator[Leeway]:
+    """What a program may leave to the implementation, the narrowest first."""
+    part = _ULPS * torch.finfo(torch.float32).eps
+    yield Leeway(
+        part,
+        "in its last bits",
+        lambda: sum_in_any_order(program) or rounds_by_layout(program, plain),
+        amplified=_AMPLIFIED * part,
+    )
+    dtype, most = cast_dtype(program), _most_casts(program)
+    if dtype is not None and most > 1:
+        yield _of_casts(dtype, most)
+
+
+def _of_casts(dtype: torch.dtype, most: int) -> Leeway:
+    """What a backward under autocast leaves open that adds up so many gradients of casts of one tensor.
 
     Autocast casts a leaf once for all its uses, whose gradients it adds up in half precision, and what is no
     leaf anew for each. Which of the two holds is the implementation's to choose: one that cuts a region's
     inputs off the graph makes leaves of them, and one that begins another autocast casts all leaves again.
-    The reason is empty where this explains nothing.
     """
-    dtype, most = cast_dtype(program), _most_casts(program)
-    if dtype is None or most < 2:
-        return found, ""
-    # a second step multiplies what the first one has moved
-    eps = torch.inf if program.plan == "steps" else 2 * most * torch.finfo(dtype).eps
-
-    def past(want: _Seen, got: _Seen) -> _Seen:
-        return want if _within(want, got, eps) else got
-
-    explained = replace(
-        found,
-        gradients={name: past(plain.gradients.get(name), got) for name, got in found.gradients.items()},
-        leaves={name: past(plain.leaves[name], got) for name, got in found.leaves.items()},
-        results=list(map(past, plain.results, found.results))
-        if results_hang_on_gradients(program)
-        else found.results,
-    )
-    if all(one is two for one, two in zip(numbers(found), numbers(explained), strict=False)):
-        return found, ""
     name = str(dtype).removeprefix("torch.")
-    return explained, f"sums of {most} gradients are in {name} or not, as casts are kept or not"
+    return Leeway(
+        4 * math.sqrt(most) * torch.finfo(dtype).eps,
+        "within half precision",
+        lambda: f"sums of {most} gradients are in {name} or not, as casts are kept or not",
+        overflows=dtype == torch.float16,
+    )
 
 
-def results_hang_on_gradients(program: Program) -> bool:
-    """Whether a gradient goes into a result: that of the step before, or one that a region asks for."""
-    return program.plan == "steps" or "inner-backward" in program.features
+def past(program: Program, plain: Sight, found: Sight, leeway: Leeway) -> Sight | None:
+    """What was found, with the plain run's numbers where the leeway explains others; None if it does not.
+
+    A result hangs on no gradient, nor does a leaf, but where a region asks for one or after a step.
+    """
+    stepped, asks = program.plan == "steps", "inner-backward" in program.features
+    part = leeway.amplified if stepped else leeway.part
+
+    def explained(want: Tensor | None, got: Tensor) -> Tensor:
+        if want is not None and _within(want, got, part, overflows=leeway.overflows):
+            return want
+        return got
+
+    begun = 0 if asks else 1 if stepped else len(found.results)
+    gradients = {
+        name: None if got is None else explained(plain.gradients.get(name), got)
+        for name, got in found.gradients.items()
+    }
+    leaves = {
+        name: explained(plain.leaves[name], got) if stepped else got for name, got in found.leaves.items()
+    }
+    results = [*found.results[:begun], *map(explained, plain.results[begun:], found.results[begun:])]
+    new = replace(found, gradients=gradients, leaves=leaves, results=results)
+    same = all(one is two for one, two in zip(numbers(found), numbers(new), strict=True))
+    return None if same else new
 
 
 def _most_casts(program: Program) -> int:
-    """How many gradients of casts of one tensor the backward adds up, at most."""
-    if program.autocast in {"", "backward"}:
+    """How many gradients of autocast's casts of one tensor the backward adds up, at most."""
+    dtype = cast_dtype(program)
+    if dtype is None:
         return 0
+
+    def is_cast(node: Any) -> bool:
+        return "ToCopyBackward" in node.name() and node._input_metadata[0].dtype == dtype
+
     return max(
         (
-            len(sources) if _is_cast(node) else sum(map(_is_cast, sources))
+            len(sources) if is_cast(node) else sum(map(is_cast, sources))
             for met in _meetings(program)
             for (node, _), sources in met.items()
         ),
@@ -89,16 +140,33 @@ def _most_casts(program: Program) -> int:
     )
 
 
-def _is_cast(node: Any) -> bool:
-    return "ToCopyBackward" in node.name()
-
-
-def _within(want: Tensor | None, got: Tensor | None, eps: float) -> bool:
+def _within(want: Tensor, got: Tensor, part: float, *, overflows: bool) -> bool:
     """Whether two tensors differ, but by no more than a part of the largest element."""
-    if want is None or got is None or want.shape != got.shape:
+    want, got = want.detach(), got.detach()
+    if (want.shape, want.dtype) != (got.shape, got.dtype) or gap(want, got) == 0:
         return False
-    # where the plain run's sum has overflowed, another need not
-    return 0 < gap(want, got) <= eps * float(want.detach().abs().nan_to_num(torch.inf, torch.inf).max())
+    if overflows:
+        # what is infinite on one side alone has overflowed there, if it is large on the other
+        large = (want.abs().nan_to_num(math.inf) > _LARGE) & (got.abs().nan_to_num(math.inf) > _LARGE)
+        got = torch.where(large & ~(want.isfinite() & got.isfinite()), want, got)
+    return gap(want, got) <= max(part * largest(want), ulps(want))
+
+
+def ulps(tensor: Tensor) -> float:
+    """A few units in the last place of a tensor's largest element, of single precision at least.
+
+    A double may come of what was computed in single precision.
+    """
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return 0.0
+    eps = max(torch.finfo(tensor.dtype).eps, torch.finfo(torch.float32).eps)
+    return _ULPS * eps * largest(tensor)
+
+
+def largest(tensor: Tensor) -> float:
+    """The size of a tensor's largest element that is finite; 0 without one."""
+    sizes = tensor.detach().abs()
+    return float(sizes[sizes.isfinite()].max()) if sizes.isfinite().any() else 0.0
 
 
 def rounds_by_layout(program: Program, plain: Sight) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 from ckpt_conformance.candidate import PLAIN
 from ckpt_conformance.catalog.torch_checkpoint import REENTRANT
-from ckpt_conformance.fuzz.execute import execute
+from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.grammar import make_program
 from ckpt_conformance.fuzz.oracle import difference
 from ckpt_conformance.fuzz.program import Program
@@ -35,6 +36,16 @@ TWO_USES = Program(
     autocast="",
     depth=1,
     features=frozenset(),
+)
+TWO_LEAVES = replace(
+    TWO_USES,
+    setup=("x0 = leaf(4, 6, seed=0)", "x1 = leaf(4, 6, seed=1)"),
+    leaves=("x0", "x1"),
+    step=(
+        *TWO_USES.step[:4],
+        "results = [run(region, (x,), {}, meet) for x in (x0, x0, x1, x1)]",
+        "result = torch.cat(results)",
+    ),
 )
 TWO_REGIONS = replace(
     TWO_USES,
@@ -79,7 +90,7 @@ def test_one_ulp_is_a_fault_where_two_gradients_meet():
 
 def test_one_ulp_is_none_where_four_gradients_meet():
     assert sum_in_any_order(TWO_REGIONS) == "4 gradients meet at AccumulateGrad"
-    said = "a gradient differs in its last bits, as they may"
+    said = "a gradient differs in its last bits, as it may"
     assert _shifted(TWO_REGIONS, ONE_ULP) == (said, False)
 
 
@@ -98,9 +109,15 @@ def test_one_ulp_of_a_result_is_a_fault_where_no_gradient_has_gone_into_it():
     found = difference(TWO_REGIONS, PLAIN, plain, other)
     assert found is not None
     assert (found.aspect, found.fault) == ("a result differs in its last bits", True)
-    later = difference(replace(TWO_REGIONS, plan="steps"), PLAIN, plain, other)
-    assert later is not None
-    assert not later.fault
+
+
+def test_one_ulp_of_the_result_after_a_step_is_none():
+    stepped = replace(TWO_REGIONS, plan="steps")
+    plain, other = execute(stepped, PLAIN), execute(stepped, PLAIN)
+    other.results[1] *= ONE_ULP
+    found = difference(stepped, PLAIN, plain, other)
+    assert found is not None
+    assert not found.fault
 
 
 def test_more_than_last_bits_is_a_fault_everywhere():
@@ -177,7 +194,7 @@ def test_an_implementation_may_cast_as_often_as_it_likes(program, make):
     found = worker(program).difference
     worker.close()
     assert found is not None
-    assert (found.aspect, found.fault) == ("a gradient differs in its last bits, as they may", False)
+    assert (found.aspect, found.fault) == ("a gradient differs within half precision, as it may", False)
     assert "gradients are in float16 or not, as casts are kept or not" in found.detail
 
 
@@ -193,12 +210,62 @@ def test_a_sum_of_casts_may_be_off_as_its_precision_is(program, dtype, factor, f
     assert _shifted(replace(program, autocast=dtype), factor)[1] is fault
 
 
-def test_a_second_step_multiplies_what_a_sum_of_casts_has_moved():
-    stepped = replace(A_CAST_FOR_EACH_USE, plan="steps")
-    plain, other = execute(stepped, PLAIN), execute(stepped, PLAIN)
-    other.leaves = {"x0": plain.leaves["x0"] * 2}
-    faults = [difference(replace(stepped, autocast=dtype), PLAIN, plain, other) for dtype in ("float16", "")]
-    assert [found is not None and found.fault for found in faults] == [False, True]
+def _fault(program: Program, change: Callable[[Sight], object]) -> bool:
+    """Whether what differs where a sight is changed so is called a fault."""
+    plain, other = execute(program, PLAIN), execute(program, PLAIN)
+    change(other)
+    found = difference(program, PLAIN, plain, other)
+    assert found is not None
+    return found.fault
+
+
+STEPPED = replace(A_CAST_FOR_EACH_USE, plan="steps")
+
+
+def _second_result(sight: Sight) -> None:
+    sight.results[1] *= 2
+
+
+def _first_result(sight: Sight) -> None:
+    sight.results[0] *= 2
+
+
+def _leaf_times(factor: float) -> Callable[[Sight], None]:
+    return lambda sight: sight.leaves.update(x0=sight.leaves["x0"] * factor)
+
+
+@pytest.mark.parametrize(
+    ("program", "change", "fault"),
+    [
+        (STEPPED, _leaf_times(2), False),
+        (STEPPED, _second_result, False),
+        (replace(STEPPED, autocast=""), _leaf_times(2), True),
+        (STEPPED, _leaf_times(math.nan), True),
+        (STEPPED, _first_result, True),
+        # no gradient goes into a leaf without a step
+        (A_CAST_FOR_EACH_USE, _leaf_times(1.001), True),
+    ],
+)
+def test_a_second_step_multiplies_what_a_sum_of_casts_has_moved(program, change, fault):
+    assert _fault(program, change) is fault
+
+
+def test_a_fault_in_one_tensor_shows_beside_last_bits_of_another():
+    plain, other = execute(TWO_LEAVES, PLAIN), execute(TWO_LEAVES, PLAIN)
+    other.gradients = {"x0": plain.gradients["x0"] * ONE_ULP, "x1": plain.gradients["x1"] * 2}
+    found = difference(TWO_LEAVES, PLAIN, plain, other)
+    assert found is not None
+    assert (found.aspect, found.fault, found.detail[:14]) == ("a gradient differs", True, "gradient of x1")
+
+
+def test_a_cast_that_the_program_makes_itself_is_none_of_autocasts():
+    own = replace(A_CAST_FOR_EACH_USE, step=tuple(line.replace("a @ a", "a.double() * a.double()")
+                                                  for line in A_CAST_FOR_EACH_USE.step))  # fmt: skip
+    assert _shifted(own, 1.001)[1]
+
+
+def test_many_casts_leave_open_no_large_part_of_a_sum():
+    assert _shifted(replace(A_CAST_FOR_ALL_TURNS, autocast="bfloat16"), 1.3)[1]
 
 
 def test_a_fault_shows_behind_a_sum_of_casts():
@@ -221,9 +288,14 @@ def test_where_the_plain_sum_overflows_another_need_not():
     plain, other = execute(A_CAST_FOR_EACH_USE, PLAIN), execute(A_CAST_FOR_EACH_USE, PLAIN)
     plain.gradients["x0"] = other.gradients["x0"].clone()
     plain.gradients["x0"][0, 0] = torch.inf
+    other.gradients["x0"][0, 0] = 7e4
     found = difference(A_CAST_FOR_EACH_USE, PLAIN, plain, other)
     assert found is not None
     assert not found.fault
+    other.gradients["x0"] = other.gradients["x0"] * -50
+    found = difference(A_CAST_FOR_EACH_USE, PLAIN, plain, other)
+    assert found is not None
+    assert found.fault
 
 
 def test_the_sums_that_torch_adds_up_otherwise_are_all_known(ask):
