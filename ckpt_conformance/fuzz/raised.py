@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dis
+import os
 from pathlib import Path
 from types import TracebackType
 
 import torch
 
+from ckpt_conformance.fuzz import prelude
 from ckpt_conformance.fuzz.program import FILE
 
 PROGRAM, STATEMENT, TORCH = "the program", "a statement", "torch"
 
-_FUNCTIONS = torch.nn.functional.__file__
-_TORCH = str(Path(torch.__file__).parent)
+_FUNCTIONS = frozenset({torch.nn.functional.__file__, torch.functional.__file__, torch._tensor.__file__})
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 
 
 def raised_by(error: BaseException) -> str:
@@ -25,16 +27,19 @@ def raised_by(error: BaseException) -> str:
     """
     by, trace = "", error.__traceback__
     while trace is not None:
-        by, trace = _by_line(trace, by), trace.tb_next
+        by, trace = _by_line(error, trace, by), trace.tb_next
     return by
 
 
-def _by_line(trace: TracebackType, caller: str) -> str:
+def _by_line(error: BaseException, trace: TracebackType, caller: str) -> str:
     code = trace.tb_frame.f_code
     # torch's functions of Python check what they are given where others do so in C++
-    if code.co_filename == FILE or (caller == PROGRAM and code.co_filename == _FUNCTIONS):
+    if code.co_filename == FILE or (caller == PROGRAM and code.co_filename in _FUNCTIONS):
         return PROGRAM
-    if code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]:
+    if code.co_filename == prelude.__file__:
+        # its functions read what they have saved: torch's errors there are no stumbling
+        return TORCH if isinstance(error, RuntimeError) else PROGRAM
+    if code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"] and str(error):
         return STATEMENT
     return (
         TORCH if code.co_filename.startswith(_TORCH) else f"{Path(code.co_filename).name}:{trace.tb_lineno}"
