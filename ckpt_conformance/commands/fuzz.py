@@ -134,7 +134,7 @@ def _show(caught: Catch, candidate: Candidate, saved: list[Program], arguments: 
         ]
         print(f"\n{candidate.name}, seed {arguments.seed}: {_line(caught)}", flush=True)
         if arguments.corpus and (earlier := {*arguments.corpus.glob("*.py")}.difference(scripts)):
-            print(f"{len(earlier)} other scripts in {arguments.corpus} are of earlier hunts", flush=True)
+            print(f"{len(earlier)} other scripts in {arguments.corpus} are not of this hunt", flush=True)
 
 
 def _show_group(

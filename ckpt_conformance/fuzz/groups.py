@@ -29,7 +29,7 @@ _COMPUTES = frozenset({_LOST, _EXTRA, _VALUES, SILENT, _STUMBLES, "raises", "die
 """Ways in which a computation goes wrong; which one it is may hang on what lies in memory."""
 
 
-_IN_ANY_CASE = frozenset({PROGRAM, TORCH})
+_SAY_MANY_THINGS = frozenset({PROGRAM, TORCH})
 """Who raises errors in the same words for many causes."""
 
 
@@ -71,7 +71,7 @@ class Group:
             return False
         found, own = traits(program), self.cause
         if same_error(self.difference, difference):
-            told = self.difference.by == difference.by and difference.by not in _IN_ANY_CASE
+            told = self.difference.by == difference.by and difference.by not in _SAY_MANY_THINGS
             return told or any(cause <= found for cause in self.causes | {own})
         if _same_leftover(self.difference, difference):
             return True
@@ -88,7 +88,7 @@ class Group:
         if self.explains(other.program, other.difference):
             return True
         if same_error(self.difference, other.difference) or _same_mark(self.difference, other.difference):
-            shared = any(cause & other.cause for cause in self.causes | {self.cause})
+            shared = any(_linked(cause, other.cause) for cause in self.causes | {self.cause})
             if shared and self.difference.fault == other.difference.fault:
                 return True
         gone = other.difference.fault and _misses_memory(other.difference)
@@ -115,15 +115,15 @@ def alike(one: Difference, other: Difference) -> bool:
     return effect(one) == effect(other)
 
 
-def _following(effect: str, own: frozenset[str]) -> frozenset[str]:
+def _following(shown: str, own: frozenset[str]) -> frozenset[str]:
     """What an effect of a program that needs `own` may look like in other programs.
 
     Errors are told apart by their words, but where it takes something to make the program's own lines
     stumble over what they are given.
     """
-    if own and effect in {_STUMBLES, _FORMS}:
+    if own and shown in {_STUMBLES, _FORMS}:
         return frozenset({_STUMBLES, _FORMS})
-    return _FOLLOWING.get(effect, frozenset({effect}))
+    return _FOLLOWING.get(shown, frozenset({shown}))
 
 
 _FOLLOWING: Mapping[str, frozenset[str]] = {
@@ -208,10 +208,18 @@ def _same_mark(one: Difference, other: Difference) -> bool:
     return one.aspect in _MARKS and one.aspect == other.aspect
 
 
+def _linked(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two programs share something that they need, beyond the plan of the backward and the like."""
+    return any(
+        not trait.startswith(("backward: ", "autocast ")) and trait != "an input without a gradient"
+        for trait in one & other
+    )
+
+
 def enter(groups: list[Group], group: Group) -> None:
     """Add a group; one that is a known one again is counted there, and shows it if it needs less."""
     for known in groups:
-        if known.is_again(group):
+        if known.is_again(group) and not group.cause < known.cause:
             known.absorb(group)
             return
     explained = [known for known in groups if group.is_again(known)]

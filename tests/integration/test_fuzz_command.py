@@ -57,7 +57,7 @@ def test_a_saved_corpus_is_replayed(bad, tmp_path, capsys):
 def test_a_script_keeps_its_name_and_what_was_edited_in_it(bad, tmp_path, capsys):
     arguments = ["fuzz", bad, "--examples", "5", "--seconds", "60", "--corpus", str(tmp_path / "found")]
     assert main(arguments) == 1
-    assert "of earlier hunts" not in capsys.readouterr().out
+    assert "not of this hunt" not in capsys.readouterr().out
     scripts = sorted((tmp_path / "found").glob("*.py"))
     scripts[0].write_text("# edited\n")
     (tmp_path / "found" / "01-a-gradient-differs.py").touch()
@@ -66,7 +66,7 @@ def test_a_script_keeps_its_name_and_what_was_edited_in_it(bad, tmp_path, capsys
     named = sorted(line.removeprefix("  script: ") for line in told if line.startswith("  script: "))
     assert named == [str(file) for file in scripts]
     assert scripts[0].read_text() == "# edited\n"
-    assert told[-1] == f"1 other scripts in {tmp_path / 'found'} are of earlier hunts"
+    assert told[-1] == f"1 other scripts in {tmp_path / 'found'} are not of this hunt"
 
 
 def _saved(setup):

@@ -107,8 +107,14 @@ def test_an_error_in_words_of_torchs_is_one_where_programs_share_what_they_need(
     groups = [Group(BOXED_TWICE, GENERIC)]
     enter(groups, Group(TWICE, GENERIC))
     assert [group.count for group in groups] == [2]
+    assert groups[0].cause == Group(TWICE, GENERIC).cause
     assert groups[0].explains(TWICE, GENERIC)
     assert not groups[0].explains(PLAIN, GENERIC)
+
+
+def test_the_plan_of_the_backward_alone_makes_no_two_programs_one():
+    boxed, twice = dataclasses.replace(BOXED, plan="twice"), dataclasses.replace(TWICE, plan="twice")
+    assert not Group(boxed, GENERIC).is_again(Group(twice, GENERIC))
 
 
 def test_a_mark_on_a_leaf_is_one_where_programs_share_what_they_need():
