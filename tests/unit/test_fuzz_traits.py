@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import random
 
 import pytest
 
 from ckpt_conformance.candidate import PLAIN
 from ckpt_conformance.fuzz.execute import execute
+from ckpt_conformance.fuzz.grammar import make_program
 from ckpt_conformance.fuzz.oracle import useless
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.reduce import reduced
@@ -99,3 +102,12 @@ def test_a_constant_that_a_function_knows_becomes_no_argument():
         program, lambda found: "Knows" in found.source() and not useless(found, execute(found, PLAIN))
     )
     assert "Knows.apply(a1_0, c4)" in small.source()
+
+
+@pytest.mark.parametrize(
+    ("feature", "what"), [("caches-a-tensor", KEEPS), ("second-run-", "a second run that differs")]
+)
+def test_the_grammars_own_lines_are_told_in_those_words(feature, what):
+    made = (make_program(random.Random(seed).choice) for seed in itertools.count())
+    found = (program for program in made if any(each.startswith(feature) for each in program.features))
+    assert all(what in traits(program) for program in itertools.islice(found, 20))
