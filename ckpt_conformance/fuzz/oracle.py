@@ -81,8 +81,7 @@ def difference(program: Program, candidate: Candidate, plain: Sight, found: Sigh
         return first
     for leeway in leeways(program, plain):
         rest = past(program, plain, found, leeway)
-        why = "" if rest is None else leeway.why()
-        if rest is not None and why:
+        if rest is not None and (why := leeway.why()):
             return difference(program, candidate, plain, rest) or _excused(first, leeway.what, why)
     return first
 

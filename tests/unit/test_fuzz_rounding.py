@@ -14,7 +14,7 @@ from ckpt_conformance.candidate import PLAIN
 from ckpt_conformance.catalog.torch_checkpoint import REENTRANT
 from ckpt_conformance.fuzz.execute import Sight, execute
 from ckpt_conformance.fuzz.grammar import make_program
-from ckpt_conformance.fuzz.oracle import difference
+from ckpt_conformance.fuzz.oracle import Difference, difference
 from ckpt_conformance.fuzz.program import Program
 from ckpt_conformance.fuzz.rounding import rounds_by_layout, sum_in_any_order
 from ckpt_conformance.fuzz.worker import Worker
@@ -22,14 +22,17 @@ from fixtures.miniatures.odd_autocast import casts_anew
 
 ONE_ULP = 1 + 2**-23
 
+
+def _region(expression: str) -> tuple[str, ...]:
+    """The lines of a region that gives what an expression of its input `a` does."""
+    return ("def region(a):", f"    y = {expression}", "    note(y)", "    return y")
+
+
 TWO_USES = Program(
     setup=("x0 = leaf(4, 6, seed=0)",),
     leaves=("x0",),
     step=(
-        "def region(a):",
-        "    y = a.sin() + a.exp()",
-        "    note(y)",
-        "    return y",
+        *_region("a.sin() + a.exp()"),
         "result = run(region, (x0,), {}, meet)",
     ),
     plan="once",
@@ -74,12 +77,40 @@ def ask() -> Iterator[Worker]:
     worker.close()
 
 
-def _shifted(program: Program, factor: float) -> tuple[str, bool]:
-    """What is said where each gradient is off by a factor, and whether it is called a fault."""
+def _told(program: Program, change: Callable[[Sight], object]) -> Difference:
+    """What is told where the sight of a second plain run is changed so."""
     plain, other = execute(program, PLAIN), execute(program, PLAIN)
-    other.gradients = {name: gradient * factor for name, gradient in plain.gradients.items()}
+    change(other)
     found = difference(program, PLAIN, plain, other)
     assert found is not None
+    return found
+
+
+def _gradients_times(*factors: float) -> Callable[[Sight], None]:
+    """Multiply the gradients of the leaves, in order; the last factor is that of all that follow."""
+
+    def change(sight: Sight) -> None:
+        for number, (name, gradient) in enumerate(sight.gradients.items()):
+            assert gradient is not None
+            sight.gradients[name] = gradient * factors[min(number, len(factors) - 1)]
+
+    return change
+
+
+def _result_times(number: int, factor: float) -> Callable[[Sight], None]:
+    def change(sight: Sight) -> None:
+        sight.results[number] = sight.results[number] * factor
+
+    return change
+
+
+def _leaf_times(factor: float) -> Callable[[Sight], None]:
+    return lambda sight: sight.leaves.update(x0=sight.leaves["x0"] * factor)
+
+
+def _shifted(program: Program, factor: float) -> tuple[str, bool]:
+    """What is said where each gradient is off by a factor, and whether it is called a fault."""
+    found = _told(program, _gradients_times(factor))
     return found.aspect, found.fault
 
 
@@ -95,29 +126,21 @@ def test_one_ulp_is_none_where_four_gradients_meet():
 
 
 def test_what_last_bits_cannot_bring_about_shows_behind_them():
-    plain, other = execute(TWO_REGIONS, PLAIN), execute(TWO_REGIONS, PLAIN)
-    other.gradients = {name: gradient * ONE_ULP for name, gradient in plain.gradients.items()}
-    other.marks = {"x0": ["left_here"]}
-    found = difference(TWO_REGIONS, PLAIN, plain, other)
-    assert found is not None
+    def change(sight: Sight) -> None:
+        _gradients_times(ONE_ULP)(sight)
+        sight.marks = {"x0": ["left_here"]}
+
+    found = _told(TWO_REGIONS, change)
     assert (found.aspect, found.fault) == ("leaves are given attributes", True)
 
 
 def test_one_ulp_of_a_result_is_a_fault_where_no_gradient_has_gone_into_it():
-    plain, other = execute(TWO_REGIONS, PLAIN), execute(TWO_REGIONS, PLAIN)
-    other.results = [result * ONE_ULP for result in plain.results]
-    found = difference(TWO_REGIONS, PLAIN, plain, other)
-    assert found is not None
+    found = _told(TWO_REGIONS, _result_times(0, ONE_ULP))
     assert (found.aspect, found.fault) == ("a result differs in its last bits", True)
 
 
 def test_one_ulp_of_the_result_after_a_step_is_none():
-    stepped = replace(TWO_REGIONS, plan="steps")
-    plain, other = execute(stepped, PLAIN), execute(stepped, PLAIN)
-    other.results[1] *= ONE_ULP
-    found = difference(stepped, PLAIN, plain, other)
-    assert found is not None
-    assert not found.fault
+    assert not _told(replace(TWO_REGIONS, plan="steps"), _result_times(1, ONE_ULP)).fault
 
 
 def test_more_than_last_bits_is_a_fault_everywhere():
@@ -140,10 +163,7 @@ def test_what_was_kept_elsewhere_may_round_otherwise():
         setup=("x0 = leaf(4, 8, seed=0)", "w1 = leaf(8, 8, seed=1)", "w2 = leaf(8, 8, seed=2)"),
         leaves=("x0", "w1", "w2"),
         step=(
-            "def region(a):",
-            "    y = F.linear(F.linear(a, w1).tanh(), w2)",
-            "    note(y)",
-            "    return y",
+            *_region("F.linear(F.linear(a, w1).tanh(), w2)"),
             "result = run(region, (x0,), {}, meet)",
         ),
     )
@@ -160,10 +180,7 @@ ONE_CAST = replace(
     setup=("x0 = leaf(4, 6, seed=0)", "w1 = leaf(6, 6, seed=1)"),
     leaves=("x0", "w1"),
     step=(
-        "def region(a):",
-        "    y = F.linear(a.sin(), w1)",
-        "    note(y)",
-        "    return y",
+        *_region("F.linear(a.sin(), w1)"),
         "result = run(region, (x0,), {}, meet)",
     ),
     autocast="float16",
@@ -176,9 +193,8 @@ A_CAST_FOR_EACH_USE = replace(
     ONE_CAST,
     setup=("x0 = leaf(5, 4, seed=0)",),
     leaves=("x0",),
-    step=("def region(a):", "    y = a @ a", *ONE_CAST.step[2:-1],
-          "result = run(region, (x0[1:],), {}, meet)"),
-)  # fmt: skip
+    step=(*_region("a @ a"), "result = run(region, (x0[1:],), {}, meet)"),
+)
 
 
 @pytest.mark.parametrize(
@@ -210,51 +226,27 @@ def test_a_sum_of_casts_may_be_off_as_its_precision_is(program, dtype, factor, f
     assert _shifted(replace(program, autocast=dtype), factor)[1] is fault
 
 
-def _fault(program: Program, change: Callable[[Sight], object]) -> bool:
-    """Whether what differs where a sight is changed so is called a fault."""
-    plain, other = execute(program, PLAIN), execute(program, PLAIN)
-    change(other)
-    found = difference(program, PLAIN, plain, other)
-    assert found is not None
-    return found.fault
-
-
 STEPPED = replace(A_CAST_FOR_EACH_USE, plan="steps")
-
-
-def _second_result(sight: Sight) -> None:
-    sight.results[1] *= 2
-
-
-def _first_result(sight: Sight) -> None:
-    sight.results[0] *= 2
-
-
-def _leaf_times(factor: float) -> Callable[[Sight], None]:
-    return lambda sight: sight.leaves.update(x0=sight.leaves["x0"] * factor)
 
 
 @pytest.mark.parametrize(
     ("program", "change", "fault"),
     [
         (STEPPED, _leaf_times(2), False),
-        (STEPPED, _second_result, False),
+        (STEPPED, _result_times(1, 2), False),
         (replace(STEPPED, autocast=""), _leaf_times(2), True),
         (STEPPED, _leaf_times(math.nan), True),
-        (STEPPED, _first_result, True),
+        (STEPPED, _result_times(0, 2), True),
         # no gradient goes into a leaf without a step
         (A_CAST_FOR_EACH_USE, _leaf_times(1.001), True),
     ],
 )
 def test_a_second_step_multiplies_what_a_sum_of_casts_has_moved(program, change, fault):
-    assert _fault(program, change) is fault
+    assert _told(program, change).fault is fault
 
 
 def test_a_fault_in_one_tensor_shows_beside_last_bits_of_another():
-    plain, other = execute(TWO_LEAVES, PLAIN), execute(TWO_LEAVES, PLAIN)
-    other.gradients = {"x0": plain.gradients["x0"] * ONE_ULP, "x1": plain.gradients["x1"] * 2}
-    found = difference(TWO_LEAVES, PLAIN, plain, other)
-    assert found is not None
+    found = _told(TWO_LEAVES, _gradients_times(ONE_ULP, 2))
     assert (found.aspect, found.fault, found.detail[:14]) == ("a gradient differs", True, "gradient of x1")
 
 
@@ -269,18 +261,12 @@ def test_many_casts_leave_open_no_large_part_of_a_sum():
 
 
 def test_a_fault_shows_behind_a_sum_of_casts():
-    plain, other = execute(A_CAST_FOR_ALL_TURNS, PLAIN), execute(A_CAST_FOR_ALL_TURNS, PLAIN)
-    other.gradients = {"x0": plain.gradients["x0"] * 1.001, "w1": plain.gradients["w1"] * 2}
-    found = difference(A_CAST_FOR_ALL_TURNS, PLAIN, plain, other)
-    assert found is not None
+    found = _told(A_CAST_FOR_ALL_TURNS, _gradients_times(1.001, 2))
     assert (found.aspect, found.fault, found.detail[:14]) == ("a gradient differs", True, "gradient of w1")
 
 
 def test_a_forward_without_autocast_is_a_fault_beside_a_sum_of_casts():
-    plain, other = execute(A_CAST_FOR_EACH_USE, PLAIN), execute(A_CAST_FOR_EACH_USE, PLAIN)
-    other.results = [result * 1.001 for result in plain.results]
-    found = difference(A_CAST_FOR_EACH_USE, PLAIN, plain, other)
-    assert found is not None
+    found = _told(A_CAST_FOR_EACH_USE, _result_times(0, 1.001))
     assert (found.aspect, found.fault) == ("a result differs", True)
 
 
